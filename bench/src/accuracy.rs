@@ -12,8 +12,8 @@
 use crate::flags::Flags;
 use crate::side::median;
 use chumoku::Precision;
-use chumoku::data::{Dataset, ReadOptions, load_labelled};
-use chumoku::train::{Event, Training, TrainingData, train, train_ngram_classifier};
+use chumoku::data::{Dataset, ReadOptions, load_labeled};
+use chumoku::train::{TrainEvent, Training, TrainingData, train, train_ngram_classifier};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -58,14 +58,14 @@ fn load(folder: &Path, stem: &str) -> Result<Option<Dataset>, String> {
     let mut options = ReadOptions::default();
     options.require_label = true;
     let file = entries.filter(is_of_stem).min();
-    file.map(|path| load_labelled(&path, &options).map_err(|error| error.to_string())).transpose()
+    file.map(|path| load_labeled(&path, &options).map_err(|error| error.to_string())).transpose()
 }
 
 /// Trains on every set with every seed.
 pub(crate) fn run(mut flags: Flags) -> Result<(), String> {
     let sets = Sets::new(&mut flags)?;
     let seeds = flags.list::<u64>("--seeds")?.unwrap_or(vec![1, 2, 3]);
-    let precision = flags.named("--precision", Precision::named)?;
+    let precision = flags.named("--precision", Precision::from_name)?;
     let [from, keep] = [flags.value::<PathBuf>("--from")?, flags.value("--keep")?];
     flags.start_threads()?;
     chumoku::keep_freed_memory();
@@ -76,7 +76,7 @@ pub(crate) fn run(mut flags: Flags) -> Result<(), String> {
             let passing = tempfile::tempdir().map_err(|error| error.to_string())?;
             let out = keep.as_ref().map_or(passing.path().to_owned(), |keep| keep.join(format!("{set}-{seed}")));
             let start = Instant::now();
-            let mut training = Training::to(&out);
+            let mut training = Training::new(&out);
             training.options.seed = seed;
             training.options.precision = precision.unwrap_or(training.options.precision);
             training.options.from.clone_from(&from);
@@ -123,9 +123,9 @@ pub(crate) fn ngrams(mut flags: Flags) -> Result<(), String> {
             tell("reading the files");
             let data = Sets::read(folder)?;
             tell("training");
-            let mut training = Training::to(passing.path());
-            training.observe = Box::new(|event: Event<'_>| match event {
-                Event::Said(_, line) | Event::Working(_, line) => tell(&line),
+            let mut training = Training::new(passing.path());
+            training.observe = Box::new(|event: TrainEvent<'_>| match event {
+                TrainEvent::Message(_, line) | TrainEvent::Progress(_, line) => tell(&line),
                 _ => {}
             });
             metrics = train_ngram_classifier(&data, training).map_err(|error| error.to_string())?.metrics;

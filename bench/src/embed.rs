@@ -13,7 +13,7 @@ use std::time::Instant;
 pub(crate) fn run(mut flags: Flags) -> Result<(), String> {
     let folder = PathBuf::from(flags.positional("a model's folder")?);
     let file = flags.positional("a file of texts")?;
-    let precision = flags.named("--precision", Precision::named)?;
+    let precision = flags.named("--precision", Precision::from_name)?;
     let threads = flags.start_threads()?;
     let texts = std::fs::read_to_string(&file).map_err(|error| format!("{file}: {error}"))?;
     let since = |start: Instant| start.elapsed().as_secs_f64() * 1e3;

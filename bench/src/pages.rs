@@ -8,12 +8,12 @@
 use crate::flags::Flags;
 use crate::programs::{load, root, tool};
 use crate::side::{Side, digits, median, with_spread};
-use chumoku::data::thousands;
+use chumoku::data::format_thousands;
 use chumoku::tensors::{Tensor, TensorFile};
 use chumoku_kernels::Philox;
 use chumoku_view::{
-    Attribution, Depth, Derived, ExplainedKind, Explanation, ExplanationFigures as _, Fonts, LabelProbability, Lang,
-    Piece, WithoutHead, Word, to_html,
+    Attribution, DerivedAttention, Explanation, ExplanationFigures as _, ExplanationKind, Fonts, HeadAblation,
+    LabelProbability, Lang, QueriesAndKeys, Word, WordPiece, to_html,
 };
 use rayon::prelude::*;
 use serde_json::Value;
@@ -152,7 +152,7 @@ impl Pages {
         let scripts = self.scripts.as_ref()?;
         let files = ["require.js", "d3.min.js", "jquery.min.js"];
         let bytes = files.iter().filter_map(|name| Some(std::fs::metadata(scripts.join(name)).ok()?.len()));
-        let bytes = thousands(bytes.sum::<u64>() as usize);
+        let bytes = format_thousands(bytes.sum::<u64>() as usize);
         Some(format!("BertViz's pages load {bytes} bytes of scripts besides, here from disk and not from the network."))
     }
 }
@@ -163,7 +163,7 @@ fn explanation(model: &str, words: &[String], attention: Vec<f32>) -> Explanatio
     let random = Philox::new(3, words.len() as u64);
     Explanation {
         cut: None,
-        kind: ExplainedKind::Classifier,
+        kind: ExplanationKind::Classifier,
         model: model.into(),
         text: words[1..].join(" "),
         label: "positive".into(),
@@ -173,14 +173,14 @@ fn explanation(model: &str, words: &[String], attention: Vec<f32>) -> Explanatio
         probabilities: vec![class("positive", 0.75), class("negative", 0.25)],
         exclusive: true,
         parts: None,
-        pieces: words.iter().enumerate().map(|(word, text)| Piece { text: text.clone(), word }).collect(),
+        pieces: words.iter().enumerate().map(|(word, text)| WordPiece { text: text.clone(), word }).collect(),
         words: words.iter().enumerate().map(|(i, text)| Word { text: text.clone(), special: i == 0 }).collect(),
         layers: LAYERS,
         heads: HEADS,
         attention,
         causal: false,
         joining: "sum over keys, mean over queries".into(),
-        derived: Derived::default(),
+        derived: DerivedAttention::default(),
         depth: None,
         without: Vec::new(),
         attribution: Attribution {
@@ -207,14 +207,15 @@ fn with_all(mut explanation: Explanation) -> Explanation {
     };
     let value_weighted = attention(5, tokens);
     let rollout = value_weighted[..LAYERS * tokens * tokens].to_vec();
-    explanation.derived = Derived { value_weighted, rollout };
+    explanation.derived = DerivedAttention { value_weighted, rollout };
     let [queries, keys] = [0, 1].map(vectors);
-    explanation.depth = Some(Depth { scale: (WIDTH as f64).sqrt().recip(), slopes: None, dim: WIDTH, queries, keys });
+    explanation.depth =
+        Some(QueriesAndKeys { scale: (WIDTH as f64).sqrt().recip(), slopes: None, dim: WIDTH, queries, keys });
     explanation.without = (0..LAYERS * HEADS)
         .map(|index| {
             let positive = Philox::new(6, 0).uniform(index as u64);
             let label = if positive >= 0.5 { "positive" } else { "negative" }.into();
-            WithoutHead {
+            HeadAblation {
                 layer: index / HEADS,
                 head: index % HEADS,
                 label,
@@ -258,7 +259,7 @@ fn write_attention(file: &Path, words: &[String], attention: &[f32]) -> Result<(
     let tensor = Tensor::new(&shape, attention.to_vec()).map_err(|error| error.to_string())?;
     let tokens = ("tokens".to_owned(), serde_json::json!(words).to_string());
     let shared = TensorFile { tensors: [("attention".into(), tensor)].into(), metadata: [tokens].into() };
-    shared.write(file, &chumoku::output::Inputs::none()).map_err(|error| error.to_string())
+    shared.write(file, &chumoku::output::InputFiles::empty()).map_err(|error| error.to_string())
 }
 
 /// A row of the table.
@@ -336,7 +337,7 @@ pub(crate) fn pictures(mut flags: Flags) -> Result<(), String> {
         whole.sort_by(f64::total_cmp);
         loading.sort_by(f64::total_cmp);
         let (loading, whole) = (digits(median(&loading)), with_spread(&whole));
-        println!("| {count} | {threads} | {loading} | {whole} | {} |", thousands(bytes));
+        println!("| {count} | {threads} | {loading} | {whole} | {} |", format_thousands(bytes));
     }
     println!("\nLoad of the machine at the end: {}", load());
     Ok(())
@@ -372,7 +373,7 @@ fn write(file: &Path, text: &str) -> Result<(), String> {
 
 /// A rounded number with commas between its thousands, or a dash.
 fn whole(x: Option<f64>) -> String {
-    x.map_or("–".into(), |x| thousands(x.round() as usize))
+    x.map_or("–".into(), |x| format_thousands(x.round() as usize))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 use crate::flags::Flags;
 use crate::programs::{Programs, build, load, root};
 use crate::side::{Measured, Side, digits, in_turn, median};
-use chumoku_kernels::{Isa, Limits, Philox};
+use chumoku_kernels::{Isa, Philox, Roofline};
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -357,7 +357,7 @@ impl Harness {
             "batch | Chumoku | PyTorch | ratio | GB/s | reading as many bytes, GB/s | 1 GiB, GB/s | share of the first | asked",
         );
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("the system has threads");
-        let reading = |bytes: usize| pool.install(|| threads as f64 * Limits::of_reading(bytes / threads));
+        let reading = |bytes: usize| pool.install(|| threads as f64 * Roofline::measure_reading(bytes / threads));
         for batch in [1, 4, 16] {
             let flags =
                 format!("--batch {batch} --heads 32 --kv-heads 8 --length 1 --keys 8192 --dim 128 --dtype bf16");

@@ -22,7 +22,7 @@
 macro_rules! say {
     ($($talk:tt)*) => {{
         use std::io::Write as _;
-        let talk: Vec<String> = format!($($talk)*).split('\n').map(chumoku::lang::harmless).collect();
+        let talk: Vec<String> = format!($($talk)*).split('\n').map(chumoku::lang::sanitize).collect();
         let _ = writeln!(std::io::stderr(), "{}", talk.join("\n"));
     }};
 }
@@ -35,14 +35,14 @@ mod report;
 mod threads;
 mod usage;
 
-pub use commands::apart::{Answerer, Failed, Reader, Written, unanswered};
+pub use commands::distributed::{AnsweredChunk, ChunkAnswerer, ChunkReader, CommandError, unanswered};
 
-use chumoku::lang::harmless;
+use chumoku::lang::sanitize;
 use chumoku::tr;
-use chumoku::train::Crew;
+use chumoku::train::WorkerGroup;
 use std::ffi::OsString;
 use std::sync::OnceLock;
-use usage::Usage;
+use usage::UsageError;
 
 /// What a process ends with: `std`'s does not tell its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,36 +65,37 @@ impl From<u8> for ExitCode {
 }
 
 /// How the command was called.
-struct Call {
+struct Invocation {
     words: Vec<String>,
-    crew: Option<Crew>,
+    crew: Option<WorkerGroup>,
 }
 
-static CALL: OnceLock<Call> = OnceLock::new();
+static INVOCATION: OnceLock<Invocation> = OnceLock::new();
 
 /// The words that the command was called with, its own name first: not those of the process, which may be Python.
-fn called() -> impl Iterator<Item = String> {
-    CALL.get().into_iter().flat_map(|call| call.words.iter().cloned())
+fn command_words() -> impl Iterator<Item = String> {
+    INVOCATION.get().into_iter().flat_map(|call| call.words.iter().cloned())
 }
 
 /// This process's part in a run that several share.
-fn crew() -> Option<Crew> {
-    CALL.get().and_then(|call| call.crew.clone())
+fn worker_group() -> Option<WorkerGroup> {
+    INVOCATION.get().and_then(|call| call.crew.clone())
 }
 
 /// Runs the command with these arguments, the first of which is its own name. It prints to the standard streams, has rayon's
 /// global pool for itself, and takes Ctrl-C: a process runs it once.
 pub fn run(args: Vec<OsString>) -> ExitCode {
-    run_in(args, None)
+    run_with_workers(args, None)
 }
 
 /// [`run`], where `train` shares its steps with other processes.
-pub fn run_in(args: Vec<OsString>, crew: Option<Crew>) -> ExitCode {
-    let _ = CALL.set(Call { words: args.iter().map(|word| word.to_string_lossy().into_owned()).collect(), crew });
+pub fn run_with_workers(args: Vec<OsString>, crew: Option<WorkerGroup>) -> ExitCode {
+    let _ = INVOCATION
+        .set(Invocation { words: args.iter().map(|word| word.to_string_lossy().into_owned()).collect(), crew });
     usage::choose_lang(args.iter().skip(1).cloned());
-    let args = match args::Args::of(args) {
+    let args = match args::Cli::parse_args(args) {
         Ok(args) => args,
-        Err(error) => return usage::refuse(&error),
+        Err(error) => return usage::print_parse_error(&error),
     };
     if let Some(lang) = args.lang {
         chumoku::set_lang(lang.into());
@@ -107,7 +108,8 @@ pub fn run_in(args: Vec<OsString>, crew: Option<Crew>) -> ExitCode {
                 // The reader has gone (`… | head`): nothing is wrong.
                 return ExitCode::SUCCESS;
             }
-            let (is_usage, is_plain) = (is_usage(&error), error.is::<std::io::Error>() && error.chain().count() == 1);
+            let (is_usage, is_plain) =
+                (is_usage_error(&error), error.is::<std::io::Error>() && error.chain().count() == 1);
             // What the system says of a named file comes with the name.
             let error = match is_plain {
                 true => error.context(tr!("writing to standard output", "標準出力への書き込みに失敗しました")),
@@ -121,18 +123,18 @@ pub fn run_in(args: Vec<OsString>, crew: Option<Crew>) -> ExitCode {
 
 /// The command with its subcommands and flags, from which manual pages and shell completions are made.
 pub fn definition() -> clap::Command {
-    args::Args::definition()
+    args::Cli::definition()
 }
 
 /// Whether the input or the use is at fault, rather than the work.
-fn is_usage(error: &anyhow::Error) -> bool {
+fn is_usage_error(error: &anyhow::Error) -> bool {
     if let Some(error) = error.downcast_ref::<chumoku::NnError>() {
         return chumoku::Error::from(error.clone()).is_usage();
     }
     match (error.downcast_ref::<chumoku::Error>(), error.downcast_ref::<chumoku::data::DataError>()) {
         (Some(error), _) => error.is_usage(),
         (_, Some(error)) => error.is_usage(),
-        _ => error.downcast_ref::<Usage>().is_some(),
+        _ => error.downcast_ref::<UsageError>().is_some(),
     }
 }
 
@@ -141,7 +143,7 @@ fn one_line(error: &anyhow::Error) -> String {
     let mut line = String::new();
     // What the system and what layers say is in the language of the process, as where an error holds it.
     let said = |cause: &(dyn std::error::Error + 'static)| {
-        let system = cause.downcast_ref().map(chumoku::lang::system);
+        let system = cause.downcast_ref().map(chumoku::lang::system_message);
         let layers =
             || cause.downcast_ref::<chumoku::NnError>().map(|cause| chumoku::Error::from(cause.clone()).to_string());
         system.or_else(layers).unwrap_or_else(|| cause.to_string())
@@ -153,7 +155,7 @@ fn one_line(error: &anyhow::Error) -> String {
             line = format!("{line}: {cause}");
         }
     }
-    harmless(&line)
+    sanitize(&line)
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

@@ -3,9 +3,9 @@
 //! A flag of type [`OutputPath`] is written to. Every other flag that names a file ([`PathBuf`]) is read. So the parser tells
 //! what a command reads, and no command can open an output without it.
 
-use crate::Usage;
+use crate::UsageError;
 use chumoku::data::{DataError, standard_input};
-use chumoku::output::{AtomicOutput, Inputs, check_folder};
+use chumoku::output::{AtomicOutput, InputFiles, check_folder_writable};
 use chumoku::tr;
 use clap::ArgMatches;
 use clap::builder::{PathBufValueParser, TryMapValueParser, TypedValueParser, ValueParserFactory};
@@ -13,30 +13,30 @@ use std::path::{Display, Path, PathBuf};
 use std::sync::OnceLock;
 
 /// The files that the command line names to be read. A process runs one command.
-static INPUTS: OnceLock<Inputs> = OnceLock::new();
+static INPUTS: OnceLock<InputFiles> = OnceLock::new();
 
 /// The inputs of the command that runs: the files that its command line names, and others that it has read.
-pub(crate) fn inputs() -> Inputs {
-    INPUTS.get_or_init(Inputs::none).clone().with_read()
+pub(crate) fn inputs() -> InputFiles {
+    INPUTS.get_or_init(InputFiles::empty).clone().with_recorded()
 }
 
 /// Makes a file known that is read and that no flag names, such as one that a model remembers.
-pub(crate) fn add_input(path: &Path) -> Result<(), Usage> {
-    Inputs::note_read(path);
-    check_standard_output(&Inputs::of([path]))
+pub(crate) fn add_input(path: &Path) -> Result<(), UsageError> {
+    InputFiles::record_read(path);
+    check_standard_output(&InputFiles::from_paths([path]))
 }
 
 /// Makes standard input known as an input. Call it before rows are read from there.
-pub(crate) fn add_standard_input() -> Result<(), Usage> {
+pub(crate) fn add_standard_input() -> Result<(), UsageError> {
     // A file that the shell opened.
     if cfg!(unix) { add_input(Path::new(STANDARD_INPUT)) } else { Ok(()) }
 }
 
 /// Refuses a command that prints into a file that it reads.
-fn check_standard_output(inputs: &Inputs) -> Result<(), Usage> {
-    let Some(path) = inputs.at_standard_output() else { return Ok(()) };
+fn check_standard_output(inputs: &InputFiles) -> Result<(), UsageError> {
+    let Some(path) = inputs.opened_as_stdout() else { return Ok(()) };
     let name = if path == Path::new(STANDARD_INPUT) { Path::new(standard_input()) } else { path };
-    Err(Usage(tr!(
+    Err(UsageError(tr!(
         "{}: input file is output file; send standard output to another file",
         "{}: 入力ファイルが標準出力の出力先になっています。別のファイルに出力してください",
         name.display()
@@ -113,7 +113,7 @@ impl OutputPath {
 
     /// The file that it is or is going to be; none for devices and pipes. Windows and macOS take names that differ in
     /// case alone for one.
-    fn place(&self) -> Option<PathBuf> {
+    fn resolved(&self) -> Option<PathBuf> {
         let place = match self.0.canonicalize() {
             Ok(path) => path.is_file().then_some(path)?,
             Err(_) => {
@@ -128,7 +128,7 @@ impl OutputPath {
 }
 
 /// The file of a flag that was given, if it is not standard output.
-pub(crate) fn file(out: &Option<OutputPath>) -> Option<&OutputPath> {
+pub(crate) fn output_file(out: &Option<OutputPath>) -> Option<&OutputPath> {
     out.as_ref().filter(|out| !out.is_standard_output())
 }
 
@@ -136,7 +136,7 @@ pub(crate) fn file(out: &Option<OutputPath>) -> Option<&OutputPath> {
 const STANDARD_INPUT: &str = "/dev/stdin";
 
 /// Checks whether the help of a flag says that it takes a file.
-fn names_file(argument: &clap::Arg) -> bool {
+fn takes_file(argument: &clap::Arg) -> bool {
     // Flags without a value have a name too: that of PROFILE names no file.
     let is_file = |name: &str| name.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word.starts_with("FILE"));
     argument.get_value_names().is_some_and(|names| names.iter().any(|name| is_file(name)))
@@ -145,7 +145,7 @@ fn names_file(argument: &clap::Arg) -> bool {
 /// The files that a command line names.
 #[derive(Debug, Default)]
 pub(crate) struct NamedFiles {
-    inputs: Inputs,
+    inputs: InputFiles,
     /// Each with its flag.
     outputs: Vec<(String, OutputPath)>,
 }
@@ -161,7 +161,7 @@ pub(crate) enum OutputKind {
 
 impl NamedFiles {
     /// Collects the files of a parsed command line.
-    pub(crate) fn of(command: &clap::Command, matches: &ArgMatches) -> NamedFiles {
+    pub(crate) fn from_matches(command: &clap::Command, matches: &ArgMatches) -> NamedFiles {
         let mut files = NamedFiles::default();
         files.collect(command, matches);
         files
@@ -176,7 +176,7 @@ impl NamedFiles {
             }
             // A value that may be the name of a file, as SEPARATOR|FILE.
             if let Ok(Some(words)) = matches.try_get_many::<String>(id)
-                && names_file(argument)
+                && takes_file(argument)
             {
                 words.map(Path::new).filter(|word| word.is_file()).for_each(|word| self.inputs.add(word));
             }
@@ -204,21 +204,21 @@ impl NamedFiles {
                     "{flag} {}: 読み込むファイルです。別の名前にしてください",
                     output.display()
                 );
-                return Err(Usage(problem).into());
+                return Err(UsageError(problem).into());
             }
             match kind {
                 OutputKind::ModelFolder => {}
-                OutputKind::Folders => check_folder(&output.0)?,
+                OutputKind::Folders => check_folder_writable(&output.0)?,
                 OutputKind::Files => {
                     output.check()?;
-                    let place = output.place();
+                    let place = output.resolved();
                     if place.is_some() && places.contains(&place) {
                         let problem = tr!(
                             "{flag} {}: named for two files; give each a name of its own",
                             "{flag} {}: 2 つのファイルに同じ名前が指定されています。別々の名前にしてください",
                             output.display()
                         );
-                        return Err(Usage(problem).into());
+                        return Err(UsageError(problem).into());
                     }
                     places.push(place);
                 }
@@ -231,7 +231,7 @@ impl NamedFiles {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::{Args, Reading};
+    use crate::args::{Cli, ReadArgs};
     use clap::builder::ValueParser;
     use clap::{Args as _, CommandFactory};
 
@@ -256,17 +256,17 @@ mod tests {
     #[test]
     fn flags_that_take_a_file_are_known_as_such() {
         let mut found = Vec::new();
-        files(&Args::command(), "chumoku", &mut found);
+        files(&Cli::command(), "chumoku", &mut found);
         let mut named = Vec::new();
-        commands(&Args::command(), "chumoku", &mut |path: &str, command: &clap::Command| {
-            let of_files = command.get_arguments().filter(|argument| names_file(argument));
+        commands(&Cli::command(), "chumoku", &mut |path: &str, command: &clap::Command| {
+            let of_files = command.get_arguments().filter(|argument| takes_file(argument));
             named.extend(of_files.map(|argument| format!("{path} {}", argument.get_id())));
         });
         let unknown = named.iter().filter(|flag| !found.iter().any(|(known, _)| known == *flag));
         assert_eq!(unknown.collect::<Vec<_>>(), ["chumoku train hierarchy"]);
         let tree = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
-        let matches = Args::command().get_matches_from(["chumoku", "train", "a.csv", "--hierarchy", tree]);
-        assert!(NamedFiles::of(&Args::command(), &matches).inputs.contains(Path::new(tree)));
+        let matches = Cli::command().get_matches_from(["chumoku", "train", "a.csv", "--hierarchy", tree]);
+        assert!(NamedFiles::from_matches(&Cli::command(), &matches).inputs.contains(Path::new(tree)));
     }
 
     #[test]
@@ -280,14 +280,14 @@ mod tests {
         };
         let mut reading = Vec::new();
         let mut found = Vec::new();
-        files(&Args::command(), "chumoku", &mut found);
+        files(&Cli::command(), "chumoku", &mut found);
         let own = |command: &clap::Command| {
             let name = |argument: &clap::Arg| argument.get_long().unwrap_or_default().to_owned();
             command.get_arguments().map(name).collect::<Vec<_>>()
         };
-        let wanted = own(&Reading::augment_args(clap::Command::new("reading")));
+        let wanted = own(&ReadArgs::augment_args(clap::Command::new("reading")));
         assert!(wanted.len() == 10 && wanted.contains(&"missing".to_owned()), "{wanted:?}");
-        commands(&Args::command(), "chumoku", &mut |path: &str, command: &clap::Command| {
+        commands(&Cli::command(), "chumoku", &mut |path: &str, command: &clap::Command| {
             let inputs = found.iter().filter(|(_, is_output)| !is_output).map(|(flag, _)| flag);
             let mut of_command = inputs.filter(|flag| flag.rsplit_once(' ').unwrap().0 == path);
             if of_command.any(|flag| !no_table(flag)) {
@@ -308,7 +308,7 @@ mod tests {
     #[test]
     fn flags_that_sound_like_outputs_are_outputs() {
         let mut found = Vec::new();
-        files(&Args::command(), "chumoku", &mut found);
+        files(&Cli::command(), "chumoku", &mut found);
         let names = ["html", "svg", "png", "pdf", "out", "output"];
         let sounds = |flag: &str| names.contains(&flag.rsplit(' ').next().unwrap_or_default());
         assert!(found.iter().filter(|(_, is_output)| *is_output).count() > 20, "{found:?}");

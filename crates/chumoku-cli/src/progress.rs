@@ -2,10 +2,10 @@
 
 use crate::report::{fit, wrap};
 use chumoku::Lang;
-use chumoku::data::thousands;
+use chumoku::data::format_thousands;
 use chumoku::lang::lang;
 use chumoku::tr;
-use chumoku::train::{Event, Metric, Settings};
+use chumoku::train::{Metric, Settings, TrainEvent};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
@@ -14,27 +14,27 @@ use std::time::{Duration, Instant};
 const WIDTH: usize = 80;
 
 /// Columns of what a line is about, with what parts it from the rest.
-const LABEL: usize = 10;
+const LABEL_WIDTH: usize = 10;
 
 /// A line of talk: what it is about, and what there is to say.
 ///
 /// A terminal would break it in the middle of a word or a number: there it goes on below itself. So does Japanese everywhere, which is
 /// as wide as English twice as long; English in a file stays one line, which programs can search.
-fn line(label: &str, text: &str) -> String {
+fn status_line(label: &str, text: &str) -> String {
     if lang() == Lang::En && !stderr().is_terminal() {
         return format!("{label:<9} {text}");
     }
-    let below = format!("\n{}", " ".repeat(LABEL));
-    fit(label, LABEL - 1) + " " + &wrap(text, WIDTH - LABEL).replace('\n', &below)
+    let below = format!("\n{}", " ".repeat(LABEL_WIDTH));
+    fit(label, LABEL_WIDTH - 1) + " " + &wrap(text, WIDTH - LABEL_WIDTH).replace('\n', &below)
 }
 
 /// Says something on standard error: what it is about in both languages, and what there is to say.
-pub(crate) fn tell([english, japanese]: [&str; 2], text: &str) {
-    say!("{}", line(lang().pick(english, japanese), text));
+pub(crate) fn print_status([english, japanese]: [&str; 2], text: &str) {
+    say!("{}", status_line(lang().pick(english, japanese), text));
 }
 
 /// Shows the events of a run.
-pub(crate) struct Progress {
+pub(crate) struct TrainProgress {
     bar: Option<ProgressBar>,
     is_terminal: bool,
     /// When the command began.
@@ -47,12 +47,12 @@ pub(crate) struct Progress {
 }
 
 /// Between plain lines within an epoch.
-const LINE_EVERY: Duration = Duration::from_secs(20);
+const LINE_INTERVAL: Duration = Duration::from_secs(20);
 
-impl Progress {
+impl TrainProgress {
     /// Of a command that began at `start`; shows nothing yet.
     pub(crate) fn new(start: Instant) -> Self {
-        Progress {
+        TrainProgress {
             start,
             bar: None,
             is_terminal: stderr().is_terminal(),
@@ -63,7 +63,7 @@ impl Progress {
         }
     }
 
-    fn say(&self, line: &str) {
+    fn print_line(&self, line: &str) {
         match &self.bar {
             Some(bar) => bar.println(line),
             None => say!("{line}"),
@@ -78,29 +78,31 @@ impl Progress {
     }
 
     /// Shows an event.
-    pub(crate) fn show(&mut self, event: Event<'_>) {
+    pub(crate) fn show(&mut self, event: TrainEvent<'_>) {
         match event {
-            Event::Said(what, text) => {
+            TrainEvent::Message(what, text) => {
                 // What was going on has come to its end.
                 if std::mem::take(&mut self.is_working) {
                     self.finish();
                 }
-                self.say(&line(what, &text));
+                self.print_line(&status_line(what, &text));
             }
-            Event::Working(what, text) => {
+            TrainEvent::Progress(what, text) => {
                 self.is_working = true;
                 if self.is_terminal {
                     let bar = self.bar.get_or_insert_with(ProgressBar::new_spinner);
-                    bar.set_message(line(what, &text));
+                    bar.set_message(status_line(what, &text));
                     bar.tick();
-                } else if self.steps > 0 && self.last_line.elapsed() >= LINE_EVERY {
+                } else if self.steps > 0 && self.last_line.elapsed() >= LINE_INTERVAL {
                     self.last_line = Instant::now();
-                    self.say(&line(what, &text));
+                    self.print_line(&status_line(what, &text));
                 }
             }
-            Event::Ready { settings, steps, done, expected, bytes, .. } => {
-                let plan = plan(settings, steps, self.start.elapsed() + expected, bytes);
-                self.say(&line(lang().pick("plan", "計画"), &plan));
+            TrainEvent::Estimated {
+                settings, steps, steps_done: done, remaining: expected, peak_bytes: bytes, ..
+            } => {
+                let plan = describe_plan(settings, steps, self.start.elapsed() + expected, bytes);
+                self.print_line(&status_line(lang().pick("plan", "計画"), &plan));
                 self.steps = steps;
                 self.is_working = false;
                 self.finish();
@@ -116,26 +118,30 @@ impl Progress {
                     self.bar = Some(bar);
                 }
             }
-            Event::Step { step, loss, tokens_per_second } => {
-                let (score, rate) = (&self.score, thousands(tokens_per_second as usize));
+            TrainEvent::Step { step, loss, tokens_per_second } => {
+                let (score, rate) = (&self.score, format_thousands(tokens_per_second as usize));
                 let message =
                     tr!("loss {loss:.3}{score}  {rate} tokens/s", "損失 {loss:.3}{score}  {rate} トークン/秒");
                 if let Some(bar) = &self.bar {
                     bar.set_position(step);
                     bar.set_message(message);
-                } else if self.steps > 0 && self.last_line.elapsed() >= LINE_EVERY {
+                } else if self.steps > 0 && self.last_line.elapsed() >= LINE_INTERVAL {
                     self.last_line = Instant::now();
-                    self.say(&tr!("step {step} of {}  {message}", "ステップ {step} / {}  {message}", self.steps));
+                    self.print_line(&tr!(
+                        "step {step} of {}  {message}",
+                        "ステップ {step} / {}  {message}",
+                        self.steps
+                    ));
                 }
             }
-            Event::Evaluated { epoch, loss, metrics, is_best, is_held_out } => {
+            TrainEvent::Evaluated { epoch, loss, metrics, is_best, is_held_out } => {
                 self.last_line = Instant::now();
                 let show = |metric: &Metric| match metric.is_share {
                     true => format!("  {} {:>5.1} %", metric.name, 100.0 * metric.value),
                     false => format!("  {} {:.3}", metric.name, metric.value),
                 };
                 self.score = metrics.last().map(show).unwrap_or_default();
-                self.say(&tr!(
+                self.print_line(&tr!(
                     "epoch {epoch:>3}  loss {loss:.3}  {}{}{}",
                     "エポック {epoch:>3}  損失 {loss:.3}  {}{}{}",
                     if is_held_out { lang().pick("validation", "検証") } else { lang().pick("training", "学習") },
@@ -149,22 +155,23 @@ impl Progress {
 }
 
 /// What is about to happen, in all `time` from the command's start to its end.
-fn plan(settings: &Settings, steps: u64, time: Duration, bytes: usize) -> String {
+fn describe_plan(settings: &Settings, steps: u64, time: Duration, bytes: usize) -> String {
     // What can stop a run early makes its epochs and its time the most that they can be.
     let may_stop = settings.patience < settings.epochs;
     let (epochs, patience) = (settings.epochs as usize, settings.patience as usize);
-    let (tokens, time, memory) = (thousands(settings.batch_tokens), duration(time), mebibytes(bytes));
+    let (tokens, time, memory) =
+        (format_thousands(settings.batch_tokens), format_duration(time), format_mebibytes(bytes));
     match lang() {
         Lang::En => {
             let [most, stops, most_time] = match may_stop {
-                true => ["at most ", &format!("; stops {} after the best", count(patience, "epoch")), " at most"],
+                true => ["at most ", &format!("; stops {} after the best", pluralize(patience, "epoch")), " at most"],
                 false => [""; 3],
             };
             format!(
                 "{most}{}, {} of up to {tokens} tokens{stops}; expected time {time} in all{most_time}, memory \
                  at most {memory}",
-                count(epochs, "epoch"),
-                count(steps as usize, "step")
+                pluralize(epochs, "epoch"),
+                pluralize(steps as usize, "step")
             )
         }
         Lang::Ja => {
@@ -172,7 +179,7 @@ fn plan(settings: &Settings, steps: u64, time: Duration, bytes: usize) -> String
                 true => ["最大 ", &format!("、最良から {patience} エポックで停止")],
                 false => [""; 2],
             };
-            let steps = thousands(steps as usize);
+            let steps = format_thousands(steps as usize);
             format!(
                 "{most}{epochs} エポック、{steps} ステップ（各 {tokens} トークンまで）{stops}、全体の予想時間 {most}{time}、\
                  メモリ 最大 {memory}"
@@ -192,7 +199,7 @@ pub(crate) struct RowProgress {
 }
 
 /// Streams that take less than this need no progress.
-const PATIENCE: Duration = Duration::from_secs(2);
+const QUIET_TIME: Duration = Duration::from_secs(2);
 
 impl RowProgress {
     pub(crate) fn new() -> Self {
@@ -204,12 +211,12 @@ impl RowProgress {
     pub(crate) fn add(&mut self, rows: usize) {
         self.rows += rows;
         let elapsed = self.start.elapsed();
-        if !self.is_silent && elapsed >= PATIENCE && stderr().is_terminal() {
+        if !self.is_silent && elapsed >= QUIET_TIME && stderr().is_terminal() {
             let bar = self.bar.get_or_insert_with(ProgressBar::new_spinner);
             bar.set_message(rows_done(self.rows, elapsed));
             bar.tick();
         } else if !self.is_silent && is_due(&mut self.told, elapsed) {
-            tell(["rows", "進捗"], &rows_done(self.rows, elapsed));
+            print_status(["rows", "進捗"], &rows_done(self.rows, elapsed));
         }
     }
 
@@ -223,7 +230,7 @@ impl RowProgress {
 
 /// Whether a plain line is due, the last one having come at `told`.
 fn is_due(told: &mut Duration, elapsed: Duration) -> bool {
-    let is_due = elapsed.saturating_sub(*told) >= LINE_EVERY;
+    let is_due = elapsed.saturating_sub(*told) >= LINE_INTERVAL;
     if is_due {
         *told = elapsed;
     }
@@ -232,18 +239,18 @@ fn is_due(told: &mut Duration, elapsed: Duration) -> bool {
 
 /// `12,000 done, 1,200 a second`
 fn rows_done(rows: usize, elapsed: Duration) -> String {
-    let done = thousands(rows);
-    let rate = thousands((rows as f64 / elapsed.as_secs_f64().max(1e-3)) as usize);
+    let done = format_thousands(rows);
+    let rate = format_thousands((rows as f64 / elapsed.as_secs_f64().max(1e-3)) as usize);
     tr!("{done} done, {rate} a second", "{done} 行（毎秒 {rate} 行）")
 }
 
 /// So many of something, in English.
-pub(crate) fn count(n: usize, singular: &str) -> String {
-    if n == 1 { format!("1 {singular}") } else { format!("{} {singular}s", thousands(n)) }
+pub(crate) fn pluralize(n: usize, singular: &str) -> String {
+    if n == 1 { format!("1 {singular}") } else { format!("{} {singular}s", format_thousands(n)) }
 }
 
 /// A time as people say it.
-pub(crate) fn duration(time: Duration) -> String {
+pub(crate) fn format_duration(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
         0..=99 => tr!("{} s", "{} 秒", seconds.max(1)),
@@ -253,24 +260,24 @@ pub(crate) fn duration(time: Duration) -> String {
 }
 
 /// A size in mebibytes, rounded up.
-pub(crate) fn mebibytes(bytes: usize) -> String {
-    format!("{} MiB", thousands(bytes.div_ceil(1 << 20)))
+pub(crate) fn format_mebibytes(bytes: usize) -> String {
+    format!("{} MiB", format_thousands(bytes.div_ceil(1 << 20)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use chumoku::train::Shape;
+    use chumoku::train::DataShape;
 
     #[test]
     fn a_run_that_cannot_stop_early_is_not_said_to() {
-        const SHAPE: Shape<'_> = Shape { lengths: &[10, 20], class_rows: &[1, 1], vocab_size: 100 };
+        const SHAPE: DataShape<'_> = DataShape { lengths: &[10, 20], class_rows: &[1, 1], vocab_size: 100 };
         let settings = |epochs, patience| {
             let mut settings = chumoku::train::Plan::new(&SHAPE).settings;
             (settings.epochs, settings.patience) = (epochs, patience);
             settings
         };
-        let said = |epochs, patience| plan(&settings(epochs, patience), 7, Duration::from_secs(20), 5 << 20);
+        let said = |epochs, patience| describe_plan(&settings(epochs, patience), 7, Duration::from_secs(20), 5 << 20);
         let once = said(1, 20);
         assert!(once.starts_with("1 epoch, 7 steps"), "{once}");
         assert!(!once.contains("stops") && once.contains("20 s in all, memory at most 5 MiB"), "{once}");
@@ -289,10 +296,10 @@ mod tests {
 
     #[test]
     fn numbers_as_people_write_them() {
-        assert_eq!([0, 1, 1000].map(|n| count(n, "row")), ["0 rows", "1 row", "1,000 rows"]);
-        assert_eq!([1, 1 << 20, 1_000_000_000].map(mebibytes), ["1 MiB", "1 MiB", "954 MiB"]);
-        assert_eq!(duration(Duration::from_millis(10)), "1 s");
-        assert_eq!(duration(Duration::from_secs(130)), "2 min");
-        assert_eq!(duration(Duration::from_secs(7260)), "2 h 1 min");
+        assert_eq!([0, 1, 1000].map(|n| pluralize(n, "row")), ["0 rows", "1 row", "1,000 rows"]);
+        assert_eq!([1, 1 << 20, 1_000_000_000].map(format_mebibytes), ["1 MiB", "1 MiB", "954 MiB"]);
+        assert_eq!(format_duration(Duration::from_millis(10)), "1 s");
+        assert_eq!(format_duration(Duration::from_secs(130)), "2 min");
+        assert_eq!(format_duration(Duration::from_secs(7260)), "2 h 1 min");
     }
 }

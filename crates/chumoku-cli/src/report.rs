@@ -1,7 +1,7 @@
 //! Scores as tables for people.
 
-use chumoku::data::thousands;
-use chumoku::lang::{harmless, lang};
+use chumoku::data::format_thousands;
+use chumoku::lang::{lang, sanitize};
 use chumoku::train::{LabelScores, Scores, TreeScores};
 use chumoku::{Lang, sorting, tr};
 use std::fmt::Write;
@@ -9,10 +9,10 @@ use std::io::IsTerminal;
 use unicode_width::UnicodeWidthStr;
 
 /// Classes shown one by one; of more, the worst.
-const MOST_CLASSES: usize = 20;
+const MAX_CLASSES: usize = 20;
 
 /// Classes for which the confusion matrix is shown.
-const MOST_CONFUSED: usize = 10;
+const MAX_CONFUSION_CLASSES: usize = 10;
 
 pub(crate) fn percent(x: f64) -> String {
     format!("{:.1} %", 100.0 * x)
@@ -20,7 +20,7 @@ pub(crate) fn percent(x: f64) -> String {
 
 /// `text` cut, which shows, or filled to `width` columns.
 pub(crate) fn fit(text: &str, width: usize) -> String {
-    let text = harmless(text);
+    let text = sanitize(text);
     let mut out = text.clone();
     if text.width() > width {
         out.clear();
@@ -39,17 +39,17 @@ pub(crate) fn fit(text: &str, width: usize) -> String {
 }
 
 /// `text` behind what fills it to `width` columns.
-pub(crate) fn right(text: &str, width: usize) -> String {
+pub(crate) fn align_right(text: &str, width: usize) -> String {
     " ".repeat(width.saturating_sub(text.width())) + text
 }
 
 /// A row for each predictor.
-pub(crate) fn comparison(rows: &[(&str, &Scores)]) -> String {
+pub(crate) fn predictor_table(rows: &[(&str, &Scores)]) -> String {
     let [accuracy, macro_f1, interval] = match lang() {
         Lang::En => ["accuracy", "macro-F1", "95 % interval of macro-F1"],
         Lang::Ja => ["正解率", "マクロ F1", "マクロ F1 の 95 % 区間"],
     };
-    let mut out = format!("{:<30} {} {}   {interval}\n", "", right(accuracy, 9), right(macro_f1, 9));
+    let mut out = format!("{:<30} {} {}   {interval}\n", "", align_right(accuracy, 9), align_right(macro_f1, 9));
     for (name, scores) in rows {
         let [low, high] = scores.macro_f1_interval;
         let [accuracy, macro_f1, low, high] = [scores.accuracy, scores.macro_f1, low, high].map(percent);
@@ -60,41 +60,43 @@ pub(crate) fn comparison(rows: &[(&str, &Scores)]) -> String {
 }
 
 /// Levels of a tree that a table has room for: the first ones and the last.
-const MOST_LEVELS: usize = 4;
+const MAX_LEVELS: usize = 4;
 
 /// Accuracy and macro-F1 of each predictor at each level, where classes stand in a tree, and where errors begin.
-pub(crate) fn levels(rows: &[(&str, &Scores)]) -> String {
+pub(crate) fn level_table(rows: &[(&str, &Scores)]) -> String {
     let trees: Vec<(&str, &TreeScores)> =
         rows.iter().filter_map(|(name, scores)| Some((*name, scores.hierarchy.as_ref()?))).collect();
     let Some((_, first)) = trees.first() else { return String::new() };
     let depth = first.levels.len();
-    let shown: Vec<usize> = (0..depth).filter(|&at| at + 1 < MOST_LEVELS || at + 1 == depth).collect();
-    let headings = shown.iter().map(|at| right(&tr!("level {}", "{} 段目", at + 1), 9)).collect::<Vec<_>>().join(" ");
+    let shown: Vec<usize> = (0..depth).filter(|&at| at + 1 < MAX_LEVELS || at + 1 == depth).collect();
+    let headings =
+        shown.iter().map(|at| align_right(&tr!("level {}", "{} 段目", at + 1), 9)).collect::<Vec<_>>().join(" ");
     let [accuracy, macro_f1, whole] = match lang() {
         Lang::En => ["accuracy by level", "macro-F1 by level", "hierarchical F1"],
         Lang::Ja => ["段ごとの正解率", "段ごとのマクロ F1", "階層 F1"],
     };
     let mut out = format!("{} {headings}  {whole}\n", fit(accuracy, 30));
     for (name, tree) in &trees {
-        let cells: Vec<String> = shown.iter().map(|&at| right(&percent(tree.levels[at].accuracy), 9)).collect();
-        let _ = writeln!(out, "{} {}  {}", fit(name, 30), cells.join(" "), right(&percent(tree.f1), whole.width()));
+        let cells: Vec<String> = shown.iter().map(|&at| align_right(&percent(tree.levels[at].accuracy), 9)).collect();
+        let _ =
+            writeln!(out, "{} {}  {}", fit(name, 30), cells.join(" "), align_right(&percent(tree.f1), whole.width()));
     }
     let _ = writeln!(out, "{} {headings}", fit(macro_f1, 30));
     for (name, tree) in &trees {
-        let cells: Vec<String> = shown.iter().map(|&at| right(&percent(tree.levels[at].macro_f1), 9)).collect();
+        let cells: Vec<String> = shown.iter().map(|&at| align_right(&percent(tree.levels[at].macro_f1), 9)).collect();
         let _ = writeln!(out, "{} {}", fit(name, 30), cells.join(" "));
     }
     let wrong: usize = first.levels.iter().map(|level| level.first_wrong).sum();
     if wrong > 0 {
         let part = |level: &chumoku::train::TreeLevel| {
-            let (rows, level) = (thousands(level.first_wrong), level.level);
+            let (rows, level) = (format_thousands(level.first_wrong), level.level);
             match level {
                 1 => tr!("{rows} at level 1 already", "1 段目ですでに誤り {rows}"),
                 _ => tr!("{rows} at level {level} below the right parent", "親は正しく {level} 段目で誤り {rows}"),
             }
         };
         let parts: Vec<String> = first.levels.iter().filter(|level| level.first_wrong > 0).map(part).collect();
-        let (parts, wrong) = (parts.join(lang().pick(", ", "、")), thousands(wrong));
+        let (parts, wrong) = (parts.join(lang().pick(", ", "、")), format_thousands(wrong));
         let said = tr!("Of {wrong} wrong rows, {parts}.", "誤り {wrong} 行のうち、{parts}。");
         let _ = writeln!(out, "\n{}", wrap(&said, 80));
     }
@@ -103,18 +105,18 @@ pub(crate) fn levels(rows: &[(&str, &Scores)]) -> String {
 }
 
 /// Micro-F1 of each predictor at each level, where labels that do not exclude each other stand in a tree.
-pub(crate) fn label_levels(rows: &[(&str, &LabelScores)]) -> String {
+pub(crate) fn label_level_table(rows: &[(&str, &LabelScores)]) -> String {
     let depth = rows.first().map_or(0, |(_, scores)| scores.levels.len());
     if depth == 0 {
         return String::new();
     }
-    let shown: Vec<usize> = (0..depth).filter(|&at| at + 1 < MOST_LEVELS || at + 1 == depth).collect();
+    let shown: Vec<usize> = (0..depth).filter(|&at| at + 1 < MAX_LEVELS || at + 1 == depth).collect();
     let line = |name: &str, cells: Vec<String>| format!("{} {}\n", fit(name, 28), cells.join(" "));
-    let heading = |&at: &usize| right(&tr!("level {}", "{} 段目", at + 1), 9);
+    let heading = |&at: &usize| align_right(&tr!("level {}", "{} 段目", at + 1), 9);
     let title = lang().pick("micro-F1 by level", "段ごとのミクロ F1");
     let mut out = String::from("\n") + &line(title, shown.iter().map(heading).collect());
     for (name, scores) in rows {
-        let cell = |&at: &usize| right(&percent(scores.levels[at].micro_f1), 9);
+        let cell = |&at: &usize| align_right(&percent(scores.levels[at].micro_f1), 9);
         out += &line(name, shown.iter().map(cell).collect());
     }
     out
@@ -122,32 +124,32 @@ pub(crate) fn label_levels(rows: &[(&str, &LabelScores)]) -> String {
 
 /// Precision and recall of each class and, where they are few, the confusion matrix. `all` says where there are figures
 /// of all classes.
-pub(crate) fn classes(scores: &Scores, all: &str) -> String {
+pub(crate) fn class_report(scores: &Scores, all: &str) -> String {
     let mut order: Vec<usize> = (0..scores.classes.len()).filter(|&class| !scores.is_absent(class)).collect();
     let mut out = String::new();
     let n = order.len();
-    if n > MOST_CLASSES {
+    if n > MAX_CLASSES {
         order.retain(|&class| scores.classes[class].f1 < 1.0);
-        sorting::by(&mut order, |&a, &b| scores.classes[a].f1.total_cmp(&scores.classes[b].f1));
+        sorting::sort_by(&mut order, |&a, &b| scores.classes[a].f1.total_cmp(&scores.classes[b].f1));
         let faulty = order.len();
-        order.truncate(MOST_CLASSES);
+        order.truncate(MAX_CLASSES);
         out += &match faulty {
             0 => tr!("All {n} classes are predicted without errors.\n", "{n} クラスすべてを誤りなく予測しました。\n"),
-            1..=MOST_CLASSES => tr!(
+            1..=MAX_CLASSES => tr!(
                 "Of {n} classes, those with errors, worst first (all: {all}):\n",
                 "{n} クラスのうち誤りのあるもの、悪い順（すべて: {all}）:\n"
             ),
             _ => tr!(
-                "The {MOST_CLASSES} worst of {n} classes (all: {all}):\n",
-                "{n} クラスのうち下位 {MOST_CLASSES} クラス（すべて: {all}）:\n"
+                "The {MAX_CLASSES} worst of {n} classes (all: {all}):\n",
+                "{n} クラスのうち下位 {MAX_CLASSES} クラス（すべて: {all}）:\n"
             ),
         };
     }
     if !order.is_empty() {
         out += &class_table(scores, &order, lang().pick("class", "クラス"));
     }
-    if scores.classes.len() <= MOST_CONFUSED {
-        out += &confusion(scores);
+    if scores.classes.len() <= MAX_CONFUSION_CLASSES {
+        out += &confusion_matrix(scores);
     }
     if let Some(sureness) = scores.sureness {
         let [error, roc, recall] =
@@ -162,10 +164,10 @@ pub(crate) fn classes(scores: &Scores, all: &str) -> String {
 }
 
 /// Precision and recall of at most so many labels, each with its threshold if there is one. `all` says where there are figures of all.
-pub(crate) fn several_labels(scores: &LabelScores, thresholds: &[f32], all: &str, most: usize) -> String {
+pub(crate) fn label_table(scores: &LabelScores, thresholds: &[f32], all: &str, most: usize) -> String {
     let n = scores.of_labels.len();
-    let mut order = sorting::indices(n, &|a, b| scores.of_labels[b].rows.cmp(&scores.of_labels[a].rows));
-    let most = most.min(MOST_CLASSES);
+    let mut order = sorting::argsort_by(n, &|a, b| scores.of_labels[b].rows.cmp(&scores.of_labels[a].rows));
+    let most = most.min(MAX_CLASSES);
     order.truncate(most);
     let mut out = String::new();
     if n > most {
@@ -179,7 +181,7 @@ pub(crate) fn several_labels(scores: &LabelScores, thresholds: &[f32], all: &str
         Lang::En => ["threshold", "precision", "recall", "F1", "rows"],
         Lang::Ja => ["しきい値", "適合率", "再現率", "F1", "行数"],
     };
-    let heads: Vec<String> = heads.iter().map(|head| right(head, 9)).collect();
+    let heads: Vec<String> = heads.iter().map(|head| align_right(head, 9)).collect();
     let _ = writeln!(out, "{} {}", fit(lang().pick("label", "ラベル"), widest), heads.join(" "));
     for label in order {
         let of = &scores.of_labels[label];
@@ -210,10 +212,10 @@ fn class_table(scores: &Scores, order: &[usize], heading: &str) -> String {
     let mut out = format!(
         "{} {} {} {:>9} {}\n",
         fit(heading, widest),
-        right(precision, 9),
-        right(recall, 9),
+        align_right(precision, 9),
+        align_right(recall, 9),
         "F1",
-        right(rows, 7)
+        align_right(rows, 7)
     );
     for &class in order {
         let c = &scores.classes[class];
@@ -231,7 +233,7 @@ fn class_table(scores: &Scores, order: &[usize], heading: &str) -> String {
 }
 
 /// Rows by true and predicted class. Where the names do not fit beside each other, columns are numbered.
-fn confusion(scores: &Scores) -> String {
+fn confusion_matrix(scores: &Scores) -> String {
     let names: Vec<&str> = scores.classes.iter().map(|class| class.label.as_str()).collect();
     let digits = scores.confusion.iter().flatten().map(|count| count.to_string().len()).max().unwrap_or(1).max(3);
     let corner = tr!("true ↓  predicted →", "正解 ↓  予測 →");
@@ -302,36 +304,36 @@ pub(crate) fn wrap(text: &str, width: usize) -> String {
 }
 
 /// Lines of a terminal, which a report fills at most.
-const SCREEN: usize = 24;
+const SCREEN_LINES: usize = 24;
 /// Columns of a line.
 const WIDTH: usize = 80;
 /// Lines of a report that say where the model is.
-const BEFORE: usize = 2;
+const HEADER_LINES: usize = 2;
 
 /// Lines that are left on a screen beside these parts of a report.
-pub(crate) fn room(parts: &[&str]) -> usize {
+pub(crate) fn free_lines(parts: &[&str]) -> usize {
     let taken = |part: &&str| part.lines().map(|line| line.width().div_ceil(WIDTH).max(1)).sum::<usize>();
-    (SCREEN - BEFORE).saturating_sub(parts.iter().map(taken).sum())
+    (SCREEN_LINES - HEADER_LINES).saturating_sub(parts.iter().map(taken).sum())
 }
 
 /// The row of test rows that training did not see, where it saw some; none where it saw none.
-pub(crate) fn leaked(metrics: &serde_json::Value) -> Option<String> {
+pub(crate) fn leaked_rows_name(metrics: &serde_json::Value) -> Option<String> {
     let rows = |scores: &serde_json::Value| scores["rows"].as_u64();
     let leaked = rows(&metrics["scores"])? - rows(&metrics["unseen"])?;
     Some(tr!("  without {leaked} leaked rows", "  重複する {leaked} 行を除く"))
 }
 
 /// A table of classes in at most so many lines, with its heading and a blank line. It has the worst if not all fit.
-pub(crate) fn few_classes(scores: &Scores, lines: usize) -> String {
+pub(crate) fn short_class_table(scores: &Scores, lines: usize) -> String {
     const FRAME: usize = 2;
     let mut order: Vec<usize> = (0..scores.classes.len()).filter(|&class| !scores.is_absent(class)).collect();
-    let (n, room) = (order.len(), lines.saturating_sub(FRAME).min(MOST_CLASSES));
+    let (n, room) = (order.len(), lines.saturating_sub(FRAME).min(MAX_CLASSES));
     if room == 0 || n == 0 {
         return String::new();
     }
     let heading = match n > room {
         true => {
-            sorting::by(&mut order, |&a, &b| scores.classes[a].f1.total_cmp(&scores.classes[b].f1));
+            sorting::sort_by(&mut order, |&a, &b| scores.classes[a].f1.total_cmp(&scores.classes[b].f1));
             order.truncate(room);
             tr!("worst of {n} classes", "{n} クラスの下位")
         }
@@ -341,13 +343,13 @@ pub(crate) fn few_classes(scores: &Scores, lines: usize) -> String {
 }
 
 /// The shares that a row of `abstain` in the metrics promises, answers, and has right.
-fn shares(promise: &serde_json::Value) -> Option<[f64; 3]> {
+fn abstain_shares(promise: &serde_json::Value) -> Option<[f64; 3]> {
     let number = |key: &str| promise[key].as_f64();
     Some([number("level")?, number("covers")?, number("right")?])
 }
 
 /// Why a promise is broken by the rows that scores are of, if it is.
-fn breach(promise: &serde_json::Value) -> Option<&'static str> {
+fn broken_promise_reason(promise: &serde_json::Value) -> Option<&'static str> {
     match promise["broken"].as_str()? {
         "chance" => Some(lang().pick(
             "less than promised, but no more than chance explains",
@@ -362,14 +364,15 @@ fn breach(promise: &serde_json::Value) -> Option<&'static str> {
 
 /// A line about answering only where the model is sure, at the usual level or the nearest that can be promised. A second
 /// line says if these rows break the promise. Empty where nothing can be promised.
-pub(crate) fn surest(promises: &serde_json::Value) -> String {
+pub(crate) fn abstain_summary(promises: &serde_json::Value) -> String {
     const USUAL: f64 = 0.95;
     let all: Vec<&serde_json::Value> = promises.as_array().into_iter().flatten().collect();
     let distance = |promise: &&&serde_json::Value| (promise["level"].as_f64().unwrap_or_default() - USUAL).abs();
     let usual = all.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)));
     // One that chance does not explain comes first.
     let found = all.iter().find(|promise| promise["broken"] == "unlike").or(usual);
-    let Some((promise, [level, covers, right])) = found.and_then(|promise| Some((promise, shares(promise)?))) else {
+    let Some((promise, [level, covers, right])) = found.and_then(|promise| Some((promise, abstain_shares(promise)?)))
+    else {
         return String::new();
     };
     let [covers, right] = [covers, right].map(percent);
@@ -377,15 +380,15 @@ pub(crate) fn surest(promises: &serde_json::Value) -> String {
         "Only where it is sure (--abstain {level}): {covers} answered, {right} of them rightly",
         "確信のあるときだけ答える場合（--abstain {level}）: 回答 {covers}、正解 {right}"
     );
-    let why = breach(promise).map_or(String::new(), |why| format!("\n  {why}"));
+    let why = broken_promise_reason(promise).map_or(String::new(), |why| format!("\n  {why}"));
     format!("{line}{why}\n")
 }
 
 /// What answering only where the model is sure comes to, by `abstain` of the metrics; nothing where nothing can be promised.
-pub(crate) fn sure_answers(promises: &serde_json::Value) -> String {
+pub(crate) fn abstain_table(promises: &serde_json::Value) -> String {
     let mut out = String::new();
     for promise in promises.as_array().into_iter().flatten() {
-        let Some([level, covers, right]) = shares(promise) else { continue };
+        let Some([level, covers, right]) = abstain_shares(promise) else { continue };
         let [covers, right] = [covers, right].map(percent);
         if out.is_empty() {
             out += &tr!(
@@ -400,15 +403,15 @@ pub(crate) fn sure_answers(promises: &serde_json::Value) -> String {
             "  --abstain {level:<5} answers {covers:>7}, {right:>7} of them rightly{whole}\n",
             "  --abstain {level:<5} 回答 {covers:>7}、正解 {right:>7}{whole}\n"
         );
-        out.extend(breach(promise).map(|why| format!("    {why}\n")));
+        out.extend(broken_promise_reason(promise).map(|why| format!("    {why}\n")));
     }
     out
 }
 
 /// What cross-validation found, if it was asked for.
-pub(crate) fn folds(found: &serde_json::Value) -> String {
+pub(crate) fn cross_validation(found: &serde_json::Value) -> String {
     let (Some(count), Some(rows)) = (found["folds"].as_u64(), found["rows"].as_u64()) else { return String::new() };
-    let rows = thousands(rows as usize);
+    let rows = format_thousands(rows as usize);
     let mut out = tr!(
         "\n{count}-fold cross-validation of the {rows} training and validation rows:\n",
         "\n学習用と検証用の {rows} 行の {count} 分割交差検証:\n"
@@ -426,7 +429,7 @@ pub(crate) fn folds(found: &serde_json::Value) -> String {
         let each = figures["each"].as_array().into_iter().flatten().filter_map(serde_json::Value::as_f64);
         let (low, high) = each.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(x), high.max(x)));
         let [mean, deviation, low, high] =
-            [number("mean"), number("standard_deviation"), low, high].map(|x| right(&shown(x), 7));
+            [number("mean"), number("standard_deviation"), low, high].map(|x| align_right(&shown(x), 7));
         out += &tr!(
             "  {} {mean} ± {deviation} (standard deviation), {low} to {high}\n",
             "  {} {mean} ± {deviation}（標準偏差）、{low}〜{high}\n",
@@ -437,7 +440,7 @@ pub(crate) fn folds(found: &serde_json::Value) -> String {
 }
 
 /// A paragraph of the report in lines of at most 80 columns; English that goes into a file is one line, which programs can search.
-pub(crate) fn filled(text: &str) -> String {
+pub(crate) fn paragraph(text: &str) -> String {
     match lang() == Lang::En && !std::io::stdout().is_terminal() {
         true => text.to_owned(),
         false => wrap(text, 80),
@@ -457,23 +460,23 @@ mod tests {
     #[test]
     fn tables_line_up_and_fit() {
         let scores = scored(&[0, 1, 2, 1], &[0, 1, 1, 1], &["negative", "とても良い", "x"]);
-        let table = classes(&scores, "metrics.json");
+        let table = class_report(&scores, "metrics.json");
         assert!(table.lines().all(|line| line.width() <= 80), "{table}");
         assert!(table.contains("とても良い"));
-        let table = comparison(&[("this model", &scores)]);
+        let table = predictor_table(&[("this model", &scores)]);
         assert!(table.lines().all(|line| line.width() <= 80), "{table}");
     }
 
     #[test]
     fn headings_of_the_confusion_matrix_are_whole() {
         let scores = scored(&[0, 1, 1], &[0, 1, 0], &["recommended without reservation", "not recommended"]);
-        let table = classes(&scores, "metrics.json");
+        let table = class_report(&scores, "metrics.json");
         let heading = table.lines().find(|line| line.starts_with("true")).unwrap();
         assert!(heading.ends_with("recommended without reservation not recommended"), "{table}");
         // Those that do not fit are numbered, and the rows say what the numbers mean.
         let names: Vec<String> = (0..10).map(|i| format!("a class with a rather long name, number {i}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let table = classes(&scored(&[0, 9], &[9, 9], &names), "metrics.json");
+        let table = class_report(&scored(&[0, 9], &[9, 9], &names), "metrics.json");
         assert!(table.lines().all(|line| line.width() <= 80), "{table}");
         let heading = table.lines().find(|line| line.starts_with("true")).unwrap();
         assert_eq!(
@@ -489,9 +492,9 @@ mod tests {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let truth: Vec<u32> = (0..29).collect();
         let mut predicted = truth.clone();
-        assert!(classes(&scored(&truth, &predicted, &names), "x").starts_with("All 29 classes are predicted"));
+        assert!(class_report(&scored(&truth, &predicted, &names), "x").starts_with("All 29 classes are predicted"));
         predicted[3] = 4;
-        let table = classes(&scored(&truth, &predicted, &names), "metrics.json");
+        let table = class_report(&scored(&truth, &predicted, &names), "metrics.json");
         assert!(table.starts_with("Of 29 classes, those with errors") && table.contains("metrics.json"), "{table}");
         assert_eq!(table.lines().count(), 4, "{table}");
         assert!(!table.contains("100.0 %  100.0 %  100.0 %"), "{table}");

@@ -10,7 +10,7 @@ pub(crate) fn physical_cores() -> usize {
 }
 
 /// Sets up the pool that all work of this process runs in, and its memory.
-pub(crate) fn start(wanted: Option<usize>) -> anyhow::Result<usize> {
+pub(crate) fn start_pool(wanted: Option<usize>) -> anyhow::Result<usize> {
     // A threshold that the user gives glibc's allocator counts.
     if std::env::var_os("MALLOC_MMAP_THRESHOLD_").is_none() {
         chumoku::keep_freed_memory();

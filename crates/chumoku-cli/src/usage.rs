@@ -1,7 +1,7 @@
 //! What is wrong with a command line, in one line of the language that people are spoken to in.
 
 use crate::ExitCode;
-use chumoku::lang::wording::nearest;
+use chumoku::lang::wording::nearest_name;
 use chumoku::train::Setting;
 use chumoku::{Lang, lang, set_lang, tr};
 use chumoku_kernels::system::user_language;
@@ -11,15 +11,15 @@ use std::ffi::OsString;
 
 /// A use of the command that cannot work; exit code 2.
 #[derive(Debug)]
-pub(crate) struct Usage(pub(crate) String);
+pub(crate) struct UsageError(pub(crate) String);
 
-impl std::fmt::Display for Usage {
+impl std::fmt::Display for UsageError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Usage {}
+impl std::error::Error for UsageError {}
 
 /// Sets the language of messages: that of `--lang`, the environment's, or that of the system's settings. It is looked for
 /// before the command line is understood, because what is wrong with the command line is a message too.
@@ -29,30 +29,30 @@ pub(crate) fn choose_lang(args: impl Iterator<Item = OsString>) {
         args.iter().zip(args.iter().skip(1)).filter(|(flag, _)| *flag == "--lang").map(|(_, value)| value.as_str());
     let given =
         pairs.chain(args.iter().filter_map(|arg| arg.strip_prefix("--lang="))).find_map(|code| code.parse().ok());
-    set_lang(given.unwrap_or_else(|| Lang::of_user(|name| std::env::var(name).ok(), user_language)));
+    set_lang(given.unwrap_or_else(|| Lang::from_user(|name| std::env::var(name).ok(), user_language)));
 }
 
 /// Prints help and the version as they are asked for, and what is wrong with the command line as one line.
-pub(crate) fn refuse(error: &Error) -> ExitCode {
+pub(crate) fn print_parse_error(error: &Error) -> ExitCode {
     if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         let _ = error.print();
         return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
     }
-    say!("{}", said(error));
+    say!("{}", error_line(error));
     ExitCode::from(2)
 }
 
 /// What is wrong, in one line.
-pub(crate) fn said(error: &Error) -> String {
+pub(crate) fn error_line(error: &Error) -> String {
     let line = match lang::lang() {
         Lang::En => english(error),
         Lang::Ja => japanese(error),
     };
-    crate::harmless(&line)
+    crate::sanitize(&line)
 }
 
 /// The setting of `--settings` that a flag names which does not exist, also by the name that other programs have for it.
-fn meant_setting(error: &Error) -> Option<&'static str> {
+fn setting_of_flag(error: &Error) -> Option<&'static str> {
     if error.kind() != ErrorKind::UnknownArgument {
         return None;
     }
@@ -70,7 +70,7 @@ fn meant_setting(error: &Error) -> Option<&'static str> {
 }
 
 /// Says where a setting is given.
-fn is_setting(name: &str) -> String {
+fn setting_hint(name: &str) -> String {
     tr!("it is a setting of train: --settings {name}=VALUE", "train の設定です: --settings {name}=値")
 }
 
@@ -86,7 +86,7 @@ fn suggestion(error: &Error) -> Option<String> {
     let is_near = match error.kind() {
         ErrorKind::UnknownArgument => wanted.iter().filter_map(|kind| error.get(*kind)).any(|wanted| {
             let (wanted, found) = (wanted.to_string(), found.as_str());
-            nearest(wanted.trim_start_matches('-'), [found.trim_start_matches('-')]).is_some()
+            nearest_name(wanted.trim_start_matches('-'), [found.trim_start_matches('-')]).is_some()
                 || found.trim_start_matches('-').starts_with(wanted.trim_start_matches('-'))
         }),
         _ => true,
@@ -98,7 +98,7 @@ fn suggestion(error: &Error) -> Option<String> {
 fn english(error: &Error) -> String {
     let said = error.to_string();
     let has_suggestion = suggestion(error).is_some();
-    let setting = meant_setting(error);
+    let setting = setting_of_flag(error);
     let parts = said.split("\n\n").map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));
     let parts: Vec<String> = parts
         .filter(|part| !part.is_empty() && !part.starts_with("Usage:") && !part.starts_with("tip: to pass"))
@@ -110,7 +110,7 @@ fn english(error: &Error) -> String {
         .collect();
     let mut parts = parts;
     if let Some(setting) = setting {
-        parts.insert(parts.len().min(1), is_setting(setting));
+        parts.insert(parts.len().min(1), setting_hint(setting));
     }
     parts.join("; ")
 }
@@ -151,8 +151,8 @@ fn japanese(error: &Error) -> String {
     if !choices.is_empty() {
         line += &format!("。使える値: {choices}");
     }
-    match (meant_setting(error), suggestion(error)) {
-        (Some(setting), _) => line += &format!("。{}", is_setting(setting)),
+    match (setting_of_flag(error), suggestion(error)) {
+        (Some(setting), _) => line += &format!("。{}", setting_hint(setting)),
         (None, Some(name)) => line += &format!("。{name} のことですか"),
         (None, None) => {}
     }

@@ -40,7 +40,7 @@ fn main() -> Result<()> {
             let mut times = [0.0; 18];
             for time in &mut times {
                 let start = Instant::now();
-                gemm(a, b, Start::Zero, MatMut::new(&mut c, rows, columns)?, precision)?;
+                gemm(a, b, OutputInit::Zero, MatMut::new(&mut c, rows, columns)?, precision)?;
                 *time = start.elapsed().as_secs_f64();
             }
             times[3..].sort_by(f64::total_cmp);

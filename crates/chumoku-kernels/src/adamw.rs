@@ -3,8 +3,8 @@
 //! Source: Loshchilov and Hutter, "Decoupled Weight Decay Regularization" (2019), algorithm 2; the form of the
 //! bias correction is that of PyTorch's `AdamW`.
 
-use crate::isa::{self, Op, Simd};
-use crate::number::{Real, Versions};
+use crate::isa::{self, Simd, SimdOp};
+use crate::number::{Implementations, Real};
 use crate::profile;
 use crate::threads::{SharedMut, for_each};
 use crate::{Error, Result};
@@ -53,21 +53,21 @@ pub fn adamw_step<T: Real>(options: &AdamW, param: &mut [T], grad: &[T], [m, v]:
         return Err(Error::value("adamw: step", "expected 1 or more, got 0"));
     }
     // Read and written, but for the gradient.
-    let _timed = profile::passing::<T>("AdamW", 7 * param.len());
-    T::run::<Step>((options, param, grad, [m, v]));
+    let _timed = profile::memory_bound::<T>("AdamW", 7 * param.len());
+    T::run::<AdamWStep>((options, param, grad, [m, v]));
     Ok(())
 }
 
 /// Both versions of [`adamw_step`].
-struct Step;
+struct AdamWStep;
 
-impl Versions for Step {
+impl Implementations for AdamWStep {
     type Args<'a, T: Real> = (&'a AdamW, &'a mut [T], &'a [T], [&'a mut [T]; 2]);
     type Output<T: Real> = ();
     fn fast((options, param, grad, [m, v]): Self::Args<'_, f32>) {
         step_f32(options, param, grad, m, v);
     }
-    fn plain((options, param, grad, [m, v]): Self::Args<'_, f64>) {
+    fn reference((options, param, grad, [m, v]): Self::Args<'_, f64>) {
         reference::adamw_step(options, param, grad, m, v);
     }
 }
@@ -75,7 +75,7 @@ impl Versions for Step {
 /// Numbers in a piece of work.
 const PIECE: usize = 1 << 14;
 
-struct Piece<'a> {
+struct AdamWChunk<'a> {
     options: &'a AdamW,
     param: &'a mut [f32],
     grad: &'a [f32],
@@ -83,7 +83,7 @@ struct Piece<'a> {
     v: &'a mut [f32],
 }
 
-impl Op for Piece<'_> {
+impl SimdOp for AdamWChunk<'_> {
     type Output = ();
     #[inline(always)]
     fn eval<S: Simd>(self, _: S) {
@@ -110,7 +110,7 @@ fn step_f32(options: &AdamW, param: &mut [f32], grad: &[f32], m: &mut [f32], v: 
         let (start, count) = (piece * PIECE, PIECE.min(len - piece * PIECE));
         // SAFETY: each piece is its own range.
         let (param, m, v) = unsafe { (param.slice(start, count), m.slice(start, count), v.slice(start, count)) };
-        isa::dispatch(Piece { options, param, grad: &grad[start..start + count], m, v });
+        isa::dispatch(AdamWChunk { options, param, grad: &grad[start..start + count], m, v });
     });
 }
 
@@ -123,11 +123,11 @@ pub(crate) mod reference {
     pub fn adamw_step<T: Real>(o: &AdamW, param: &mut [T], grad: &[T], m: &mut [T], v: &mut [T]) {
         let (rate, root) = o.corrections();
         for i in 0..param.len() {
-            let g = grad[i] * T::of(o.grad_scale);
-            m[i] = T::of(o.beta1) * m[i] + T::of(1.0 - o.beta1) * g;
-            v[i] = T::of(o.beta2) * v[i] + T::of(1.0 - o.beta2) * g * g;
-            let step = T::of(rate) * m[i] / (v[i].sqrt() / T::of(root) + T::of(o.epsilon));
-            param[i] = param[i] * T::of(1.0 - o.learning_rate * o.weight_decay) - step;
+            let g = grad[i] * T::round_from(o.grad_scale);
+            m[i] = T::round_from(o.beta1) * m[i] + T::round_from(1.0 - o.beta1) * g;
+            v[i] = T::round_from(o.beta2) * v[i] + T::round_from(1.0 - o.beta2) * g * g;
+            let step = T::round_from(rate) * m[i] / (v[i].sqrt() / T::round_from(root) + T::round_from(o.epsilon));
+            param[i] = param[i] * T::round_from(1.0 - o.learning_rate * o.weight_decay) - step;
         }
     }
 }

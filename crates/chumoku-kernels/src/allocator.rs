@@ -29,7 +29,7 @@ pub fn keep_freed_memory() {
         libc::mallopt(libc::M_TRIM_THRESHOLD, i32::MAX);
     }
     if !IS_GLIBC {
-        KEPT.is_on.store(true, Ordering::Relaxed);
+        FREE_LISTS.is_enabled.store(true, Ordering::Relaxed);
     }
 }
 
@@ -43,7 +43,7 @@ pub fn trim_memory() {
     unsafe {
         libc::malloc_trim(0);
     }
-    KEPT.release(usize::MAX);
+    FREE_LISTS.release(usize::MAX);
 }
 
 /// The system's allocator, mimalloc on musl, with blocks of a page and more aligned to cache lines.
@@ -57,14 +57,14 @@ pub struct Allocator;
 const LINE: usize = 64;
 
 /// Bytes of the largest blocks that glibc keeps in each thread.
-const OF_THREADS: usize = 1032;
+const GLIBC_THREAD_CACHE_MAX: usize = 1032;
 
 /// The layout that the system is asked with: of whole lines, and, where blocks are kept, of the size of its class.
-fn by_lines(layout: Layout) -> Layout {
+fn padded_layout(layout: Layout) -> Layout {
     if layout.size() < 4096 {
         return layout;
     }
-    let size = if IS_GLIBC { layout.size() } else { rounded(layout.size()) };
+    let size = if IS_GLIBC { layout.size() } else { round_to_class(layout.size()) };
     Layout::from_size_align(size, layout.align().max(LINE)).unwrap_or(layout)
 }
 
@@ -72,23 +72,23 @@ fn by_lines(layout: Layout) -> Layout {
 // follows from the caller's; its size and its alignment are never less than asked for.
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let layout = by_lines(layout);
+        let layout = padded_layout(layout);
         // SAFETY: `by_lines` makes no size smaller, and the caller promises that it is not 0.
-        KEPT.take(layout).map_or_else(|| unsafe { System.alloc(layout) }, NonNull::as_ptr)
+        FREE_LISTS.pop(layout).map_or_else(|| unsafe { System.alloc(layout) }, NonNull::as_ptr)
     }
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        let layout = by_lines(layout);
+        let layout = padded_layout(layout);
         // SAFETY: the caller gives back a block of this allocator with the layout that it asked with, from which `by_lines`
         // makes the layout that the system was asked with. It is not used after that.
         unsafe {
-            if !KEPT.keep(block, layout) {
+            if !FREE_LISTS.push(block, layout) {
                 System.dealloc(block, layout);
             }
         }
     }
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        let layout = by_lines(layout);
-        match KEPT.take(layout) {
+        let layout = padded_layout(layout);
+        match FREE_LISTS.pop(layout) {
             Some(block) => {
                 // SAFETY: the block has the size of the layout, and is nobody else's.
                 unsafe { block.write_bytes(0, layout.size()) };
@@ -99,18 +99,18 @@ unsafe impl GlobalAlloc for Allocator {
         }
     }
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        let (old, new) = (by_lines(layout), Layout::from_size_align(size, layout.align()).map(by_lines));
+        let (old, new) = (padded_layout(layout), Layout::from_size_align(size, layout.align()).map(padded_layout));
         // glibc locks its arena to change a block's size, but keeps small blocks in each thread: a new one is had without
         // waiting for other threads.
         if let Ok(new) = new
             && new.align() == old.align()
-            && layout.size().max(size) > OF_THREADS
+            && layout.size().max(size) > GLIBC_THREAD_CACHE_MAX
         {
             if !IS_GLIBC && old.size() == new.size() {
                 return block;
             }
             // What is kept is used first: the system would map new pages.
-            if !KEPT.keeps(new) {
+            if !FREE_LISTS.caches(new) {
                 // SAFETY: the block came from the system with `old`, as the caller's layout tells; the new size is not 0, as
                 // the caller promises, and makes a layout with the same alignment, as was just found.
                 return unsafe { System.realloc(block, old, new.size()) };
@@ -130,66 +130,70 @@ unsafe impl GlobalAlloc for Allocator {
 }
 
 /// Bytes of the smallest blocks that are kept: smaller ones the C library keeps itself.
-const LEAST: usize = 1 << LEAST_BITS;
-const LEAST_BITS: u32 = 16;
+const MIN_CACHED: usize = 1 << MIN_CACHED_BITS;
+const MIN_CACHED_BITS: u32 = 16;
 
 /// Sizes of kept blocks between a power of two and the next, so that at most an eighth of a block is in vain.
-const STEPS: usize = 8;
+const CLASSES_PER_OCTAVE: usize = 8;
 
 /// Powers of two from [`LEAST`] on.
 const OCTAVES: usize = 24;
 
 /// A size, rounded up to that of its class if such blocks are kept.
-const fn rounded(size: usize) -> usize {
-    if size < LEAST || size.ilog2() >= LEAST_BITS + OCTAVES as u32 {
+const fn round_to_class(size: usize) -> usize {
+    if size < MIN_CACHED || size.ilog2() >= MIN_CACHED_BITS + OCTAVES as u32 {
         return size;
     }
-    size.next_multiple_of((1 << size.ilog2()) / STEPS)
+    size.next_multiple_of((1 << size.ilog2()) / CLASSES_PER_OCTAVE)
 }
 
 /// The class of a size that [`rounded`] has made, if such blocks are kept.
-const fn class(size: usize) -> Option<usize> {
-    if size < LEAST || size.ilog2() >= LEAST_BITS + OCTAVES as u32 {
+const fn size_class(size: usize) -> Option<usize> {
+    if size < MIN_CACHED || size.ilog2() >= MIN_CACHED_BITS + OCTAVES as u32 {
         return None;
     }
     let octave = size.ilog2();
-    Some((octave - LEAST_BITS) as usize * STEPS + (size >> (octave - STEPS.ilog2())) % STEPS)
+    Some(
+        (octave - MIN_CACHED_BITS) as usize * CLASSES_PER_OCTAVE
+            + (size >> (octave - CLASSES_PER_OCTAVE.ilog2())) % CLASSES_PER_OCTAVE,
+    )
 }
 
 /// The size of the blocks of a class.
-const fn size_of_class(class: usize) -> usize {
-    (STEPS + class % STEPS) << (LEAST_BITS as usize + class / STEPS - STEPS.ilog2() as usize)
+const fn class_size(class: usize) -> usize {
+    (CLASSES_PER_OCTAVE + class % CLASSES_PER_OCTAVE)
+        << (MIN_CACHED_BITS as usize + class / CLASSES_PER_OCTAVE - CLASSES_PER_OCTAVE.ilog2() as usize)
 }
 
 /// Freed blocks, by class: the allocator's memory where the C library has none.
 ///
 /// Before a new block is allocated, as many bytes of kept blocks are freed. So kept and used blocks together never take more
 /// than the peak of used ones.
-struct Kept {
-    is_on: AtomicBool,
+struct FreeLists {
+    is_enabled: AtomicBool,
     /// All that is kept.
     bytes: AtomicUsize,
-    stacks: [Stack; OCTAVES * STEPS],
+    lists: [FreeList; OCTAVES * CLASSES_PER_OCTAVE],
 }
 
-static KEPT: Kept = Kept::new();
+static FREE_LISTS: FreeLists = FreeLists::new();
 
 /// Free blocks of one class. Each holds the address of the next.
-struct Stack {
+struct FreeList {
     is_locked: AtomicBool,
-    first: UnsafeCell<*mut Free>,
+    first: UnsafeCell<*mut FreeBlock>,
 }
 
-struct Free {
-    next: *mut Free,
+struct FreeBlock {
+    next: *mut FreeBlock,
 }
 
 // SAFETY: the blocks are reached only by the thread that has set `is_locked`, and belong to no thread.
-unsafe impl Sync for Stack {}
+unsafe impl Sync for FreeList {}
 
-impl Stack {
+impl FreeList {
     /// Calls `change` while no other thread reaches the blocks. It does not allocate, as a lock of the library may.
-    fn with<R>(&self, change: impl FnOnce(&mut *mut Free) -> R) -> R {
+    fn with_lock<R>(&self, change: impl FnOnce(&mut *mut FreeBlock) -> R) -> R {
         while self.is_locked.swap(true, Ordering::Acquire) {
             std::thread::yield_now();
         }
@@ -200,7 +204,7 @@ impl Stack {
     }
 
     fn pop(&self) -> Option<NonNull<u8>> {
-        self.with(|first| {
+        self.with_lock(|first| {
             let block = NonNull::new(*first)?;
             // SAFETY: what is in the stack is a free block, which begins with the address of the next.
             *first = unsafe { block.as_ref() }.next;
@@ -211,35 +215,35 @@ impl Stack {
     /// # Safety
     /// The block must be the caller's, aligned for [`Free`] and no smaller, and not be used afterwards.
     unsafe fn push(&self, block: *mut u8) {
-        let block = block.cast::<Free>();
-        self.with(|first| {
+        let block = block.cast::<FreeBlock>();
+        self.with_lock(|first| {
             // SAFETY: the caller promises a block that is aligned, large enough and its own.
-            unsafe { block.write(Free { next: *first }) };
+            unsafe { block.write(FreeBlock { next: *first }) };
             *first = block;
         });
     }
 }
 
-impl Kept {
-    const fn new() -> Kept {
-        let stacks = [const { Stack { is_locked: AtomicBool::new(false), first: UnsafeCell::new(ptr::null_mut()) } };
-            OCTAVES * STEPS];
-        Kept { is_on: AtomicBool::new(false), bytes: AtomicUsize::new(0), stacks }
+impl FreeLists {
+    const fn new() -> FreeLists {
+        let stacks = [const { FreeList { is_locked: AtomicBool::new(false), first: UnsafeCell::new(ptr::null_mut()) } };
+            OCTAVES * CLASSES_PER_OCTAVE];
+        FreeLists { is_enabled: AtomicBool::new(false), bytes: AtomicUsize::new(0), lists: stacks }
     }
 
     /// The class of a layout whose blocks are kept.
-    fn class(&self, layout: Layout) -> Option<usize> {
-        let is_kept = layout.align() == LINE && self.is_on.load(Ordering::Relaxed);
-        if is_kept { class(layout.size()) } else { None }
+    fn class_of(&self, layout: Layout) -> Option<usize> {
+        let is_kept = layout.align() == LINE && self.is_enabled.load(Ordering::Relaxed);
+        if is_kept { size_class(layout.size()) } else { None }
     }
 
-    fn keeps(&self, layout: Layout) -> bool {
-        self.class(layout).is_some()
+    fn caches(&self, layout: Layout) -> bool {
+        self.class_of(layout).is_some()
     }
 
     /// A kept block of this layout. If there is none, makes room for a new one.
-    fn take(&self, layout: Layout) -> Option<NonNull<u8>> {
-        let block = self.stacks[self.class(layout)?].pop();
+    fn pop(&self, layout: Layout) -> Option<NonNull<u8>> {
+        let block = self.lists[self.class_of(layout)?].pop();
         match block {
             Some(_) => drop(self.bytes.fetch_sub(layout.size(), Ordering::Relaxed)),
             None => self.release(layout.size()),
@@ -251,22 +255,22 @@ impl Kept {
     ///
     /// # Safety
     /// The block must be the system's, allocated with this layout, and if it is kept it must not be used afterwards.
-    unsafe fn keep(&self, block: *mut u8, layout: Layout) -> bool {
-        let Some(class) = self.class(layout) else { return false };
+    unsafe fn push(&self, block: *mut u8, layout: Layout) -> bool {
+        let Some(class) = self.class_of(layout) else { return false };
         self.bytes.fetch_add(layout.size(), Ordering::Relaxed);
         // SAFETY: the caller promises that the block is given up; it is aligned to lines and as large as its class.
-        unsafe { self.stacks[class].push(block) };
+        unsafe { self.lists[class].push(block) };
         true
     }
 
     /// Frees the largest blocks until at least `bytes` are free, or no block is left.
     fn release(&self, bytes: usize) {
         let mut released = 0;
-        for (class, stack) in self.stacks.iter().enumerate().rev() {
+        for (class, stack) in self.lists.iter().enumerate().rev() {
             if released >= bytes || self.bytes.load(Ordering::Relaxed) == 0 {
                 return;
             }
-            let size = size_of_class(class);
+            let size = class_size(class);
             while released < bytes
                 && let Some(block) = stack.pop()
             {
@@ -284,7 +288,7 @@ mod tests {
     use super::*;
 
     fn layout(size: usize) -> Layout {
-        Layout::from_size_align(rounded(size), LINE).unwrap()
+        Layout::from_size_align(round_to_class(size), LINE).unwrap()
     }
 
     /// A block of the system's.
@@ -293,83 +297,89 @@ mod tests {
         NonNull::new(unsafe { System.alloc(layout(size)) }).unwrap()
     }
 
-    fn on() -> Kept {
-        let kept = Kept::new();
-        kept.is_on.store(true, Ordering::Relaxed);
+    fn enabled_lists() -> FreeLists {
+        let kept = FreeLists::new();
+        kept.is_enabled.store(true, Ordering::Relaxed);
         kept
     }
 
     #[test]
     fn classes_are_an_eighth_apart_at_most() {
         assert_eq!(
-            [1, 4096, LEAST - 1].map(|size| (rounded(size), class(size))),
-            [(1, None), (4096, None), (LEAST - 1, None)]
+            [1, 4096, MIN_CACHED - 1].map(|size| (round_to_class(size), size_class(size))),
+            [(1, None), (4096, None), (MIN_CACHED - 1, None)]
         );
         let mut last = None;
-        for size in (LEAST..LEAST * 40).step_by(513).chain([1 << 30, (1 << 30) + 1, (1 << 39) + 7]) {
-            let up = rounded(size);
-            let class = class(up).unwrap();
-            assert!(up >= size && up - size <= size / STEPS && size_of_class(class) == up, "{size} {up} {class}");
-            assert_eq!(rounded(up), up);
+        for size in (MIN_CACHED..MIN_CACHED * 40).step_by(513).chain([1 << 30, (1 << 30) + 1, (1 << 39) + 7]) {
+            let up = round_to_class(size);
+            let class = size_class(up).unwrap();
+            assert!(
+                up >= size && up - size <= size / CLASSES_PER_OCTAVE && class_size(class) == up,
+                "{size} {up} {class}"
+            );
+            assert_eq!(round_to_class(up), up);
             assert!(last.is_none_or(|last| last <= class), "{size}");
             last = Some(class);
         }
         assert!(
-            class(rounded((1 << 40) - 1)).is_none() && class(1 << 40).is_none() && rounded(usize::MAX) == usize::MAX
+            size_class(round_to_class((1 << 40) - 1)).is_none()
+                && size_class(1 << 40).is_none()
+                && round_to_class(usize::MAX) == usize::MAX
         );
     }
 
     #[test]
     fn a_freed_block_is_the_next_one_of_its_size() {
-        let kept = on();
-        let (small, large) = (block(LEAST), block(5 << 20));
+        let kept = enabled_lists();
+        let (small, large) = (block(MIN_CACHED), block(5 << 20));
         // SAFETY: both blocks are the system's, with these layouts, and are used no more until they are taken.
-        let is_kept = unsafe { [kept.keep(small.as_ptr(), layout(LEAST)), kept.keep(large.as_ptr(), layout(5 << 20))] };
-        assert_eq!((is_kept, kept.bytes.load(Ordering::Relaxed)), ([true; 2], LEAST + (5 << 20)));
-        assert_eq!(kept.take(layout((5 << 20) - 1000)), Some(large), "of the same class");
-        assert_eq!(kept.take(layout(LEAST)), Some(small));
-        assert_eq!((kept.take(layout(LEAST)), kept.bytes.load(Ordering::Relaxed)), (None, 0));
+        let is_kept =
+            unsafe { [kept.push(small.as_ptr(), layout(MIN_CACHED)), kept.push(large.as_ptr(), layout(5 << 20))] };
+        assert_eq!((is_kept, kept.bytes.load(Ordering::Relaxed)), ([true; 2], MIN_CACHED + (5 << 20)));
+        assert_eq!(kept.pop(layout((5 << 20) - 1000)), Some(large), "of the same class");
+        assert_eq!(kept.pop(layout(MIN_CACHED)), Some(small));
+        assert_eq!((kept.pop(layout(MIN_CACHED)), kept.bytes.load(Ordering::Relaxed)), (None, 0));
         // SAFETY: as above. Small blocks, other alignments and blocks that are freed while this is off are not kept.
         unsafe {
-            let page = Layout::from_size_align(LEAST, 4096).unwrap();
-            assert!(!kept.keep(small.as_ptr(), Layout::from_size_align(4096, LINE).unwrap()));
-            assert!(!kept.keep(small.as_ptr(), page) && !Kept::new().keep(small.as_ptr(), layout(LEAST)));
-            System.dealloc(small.as_ptr(), layout(LEAST));
+            let page = Layout::from_size_align(MIN_CACHED, 4096).unwrap();
+            assert!(!kept.push(small.as_ptr(), Layout::from_size_align(4096, LINE).unwrap()));
+            assert!(!kept.push(small.as_ptr(), page) && !FreeLists::new().push(small.as_ptr(), layout(MIN_CACHED)));
+            System.dealloc(small.as_ptr(), layout(MIN_CACHED));
             System.dealloc(large.as_ptr(), layout(5 << 20));
         }
     }
 
     #[test]
     fn what_is_kept_makes_room_for_what_is_not_there() {
-        let kept = on();
-        for size in [LEAST, 1 << 20, 1 << 20, 4 << 20] {
+        let kept = enabled_lists();
+        for size in [MIN_CACHED, 1 << 20, 1 << 20, 4 << 20] {
             // SAFETY: the block is the system's, and is used no more.
-            assert!(unsafe { kept.keep(block(size).as_ptr(), layout(size)) });
+            assert!(unsafe { kept.push(block(size).as_ptr(), layout(size)) });
         }
         let bytes = || kept.bytes.load(Ordering::Relaxed);
-        assert_eq!(kept.take(layout(3 << 20)), None);
-        assert_eq!(bytes(), LEAST + (2 << 20), "the largest goes first, and it is enough");
-        assert_eq!(kept.take(layout(1 << 30)), None);
+        assert_eq!(kept.pop(layout(3 << 20)), None);
+        assert_eq!(bytes(), MIN_CACHED + (2 << 20), "the largest goes first, and it is enough");
+        assert_eq!(kept.pop(layout(1 << 30)), None);
         assert_eq!(bytes(), 0);
         kept.release(usize::MAX);
     }
 
     #[test]
     fn threads_never_get_the_same_block() {
-        let kept = on();
+        let kept = enabled_lists();
         std::thread::scope(|scope| {
             for thread in 0..4u8 {
                 let kept = &kept;
                 scope.spawn(move || {
                     for turn in 0..2000 {
-                        let size = LEAST << (turn % 3);
-                        let own = kept.take(layout(size)).unwrap_or_else(|| block(size));
+                        let size = MIN_CACHED << (turn % 3);
+                        let own = kept.pop(layout(size)).unwrap_or_else(|| block(size));
                         // SAFETY: the block is this thread's until it is kept.
                         unsafe {
                             own.write_bytes(thread, 64);
                             std::thread::yield_now();
                             assert!(std::slice::from_raw_parts(own.as_ptr(), 64).iter().all(|&byte| byte == thread));
-                            assert!(kept.keep(own.as_ptr(), layout(size)));
+                            assert!(kept.push(own.as_ptr(), layout(size)));
                         }
                     }
                 });
@@ -382,11 +392,11 @@ mod tests {
     /// A process has one allocator, which other tests use meanwhile.
     #[test]
     fn memory_that_is_kept_is_given_back() {
-        testkit::alone("allocator::tests::memory_that_is_kept_is_given_back", || {
+        testkit::in_own_process("allocator::tests::memory_that_is_kept_is_given_back", || {
             keep_freed_memory();
             let size = 96 << 20;
             let layout = Layout::from_size_align(size, 1).unwrap();
-            let held = || crate::system::process_memory().map(|memory| memory.now as usize);
+            let held = || crate::system::process_memory().map(|memory| memory.current as usize);
             // SAFETY: a block of this allocator, written within its size, and given back with its layout.
             let used = unsafe {
                 let block = Allocator.alloc(layout);
@@ -406,7 +416,18 @@ mod tests {
     #[test]
     fn blocks_that_change_their_size_keep_what_they_hold() {
         // Around the sizes from which blocks are aligned to lines and moved by the system.
-        let sizes = [1, 8, 100, OF_THREADS - 1, OF_THREADS, OF_THREADS + 1, 4095, 4096, 4097, 1 << 20];
+        let sizes = [
+            1,
+            8,
+            100,
+            GLIBC_THREAD_CACHE_MAX - 1,
+            GLIBC_THREAD_CACHE_MAX,
+            GLIBC_THREAD_CACHE_MAX + 1,
+            4095,
+            4096,
+            4097,
+            1 << 20,
+        ];
         let byte = |at: usize| (at * 31 + at / 251) as u8;
         for align in [1, 16, 64, 4096] {
             for (from, to) in sizes.iter().flat_map(|&from| sizes.iter().map(move |&to| (from, to))) {

@@ -3,9 +3,9 @@
 //! Source: Srivastava et al., "Dropout: A Simple Way to Prevent Neural Networks from Overfitting" (2014). Which
 //! numbers are kept follows from a [`Philox`] stream and the index, so the backward pass draws the same again.
 
-use crate::isa::{self, Op, Simd};
-use crate::memory::written;
-use crate::number::{Real, Versions};
+use crate::isa::{self, Simd, SimdOp};
+use crate::memory::fill_uninit;
+use crate::number::{Implementations, Real};
 use crate::philox::{LANES, Philox};
 use crate::profile;
 use crate::threads::{SharedMut, for_each};
@@ -25,17 +25,17 @@ pub(crate) fn check_rate(what: &'static str, rate: f32) -> Result<()> {
 /// The decision maker: threshold and factor for a rate.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
-pub struct Keep {
+pub struct DropoutMask {
     random: Philox,
     threshold: u32,
     factor: f32,
 }
 
-impl Keep {
+impl DropoutMask {
     /// The rate is rounded to 1/65536, and the factor is that of the rounded rate, so the expectation is exact.
     pub(crate) fn new(rate: f32, random: Philox) -> Self {
         let threshold = ((f64::from(rate) * 65536.0).round() as u32).min(65535);
-        Keep { random, threshold, factor: (65536.0 / (65536.0 - f64::from(threshold))) as f32 }
+        DropoutMask { random, threshold, factor: (65536.0 / (65536.0 - f64::from(threshold))) as f32 }
     }
 
     /// 1/(1 − rate)
@@ -50,19 +50,19 @@ impl Keep {
     }
 
     /// That of a [`Dropout`]; `None` if it drops nothing.
-    pub(crate) fn of(dropout: Dropout) -> Option<Self> {
-        (dropout.rate > 0.0).then(|| Keep::new(dropout.rate, dropout.random))
+    pub(crate) fn from_dropout(dropout: Dropout) -> Option<Self> {
+        (dropout.rate > 0.0).then(|| DropoutMask::new(dropout.rate, dropout.random))
     }
 
     /// The factors (0 or 1/(1 − rate)) of group `index`, as eight rows of sixteen.
     #[inline(always)]
-    pub(crate) fn group(&self, index: u64) -> [[f32; LANES]; 8] {
+    pub(crate) fn factors(&self, index: u64) -> [[f32; LANES]; 8] {
         self.random.factors(index.wrapping_mul(LANES as u64), self.threshold, self.factor)
     }
 
     /// As [`Keep::group`], with the instructions of `simd`.
     #[inline(always)]
-    pub(crate) fn group_with<S: Simd>(&self, simd: S, index: u64) -> [[f32; LANES]; 8] {
+    pub(crate) fn factors_simd<S: Simd>(&self, simd: S, index: u64) -> [[f32; LANES]; 8] {
         simd.random_factors(self.random, index.wrapping_mul(LANES as u64), self.threshold, self.factor)
     }
 
@@ -75,7 +75,7 @@ impl Keep {
         while at < len {
             let (group, skip) = ((first + at) / GROUP, (first + at) % GROUP);
             let count = (GROUP - skip).min(len - at);
-            let factors = self.group_with(simd, group as u64);
+            let factors = self.factors_simd(simd, group as u64);
             // Selected rather than multiplied: what is dropped is 0 even if it was not finite.
             for x in &mut x {
                 let x = &mut x[at..at + count];
@@ -109,32 +109,32 @@ pub struct Dropout {
 /// Pieces of this many groups are shared among threads.
 const PIECE: usize = 64;
 
-struct Piece<'a> {
-    keep: Keep,
+struct DropoutChunk<'a> {
+    mask: DropoutMask,
     first: usize,
     x: &'a mut [f32],
 }
 
-impl Op for Piece<'_> {
+impl SimdOp for DropoutChunk<'_> {
     type Output = ();
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) {
-        self.keep.apply(simd, self.first, [self.x]);
+        self.mask.apply(simd, self.first, [self.x]);
     }
 }
 
-fn dropout_f32(x: &mut [f32], keep: Keep) {
+fn dropout_f32(x: &mut [f32], keep: DropoutMask) {
     let (len, size) = (x.len(), PIECE * GROUP);
     let shared = SharedMut::new(x);
     for_each(len.div_ceil(size), len * 4, |piece| {
         let start = piece * size;
         // SAFETY: each piece is its own range.
         let x = unsafe { shared.slice(start, size.min(len - start)) };
-        isa::dispatch(Piece { keep, first: start, x });
+        isa::dispatch(DropoutChunk { mask: keep, first: start, x });
     });
 }
 
-fn dropped_f32(x: &[f32], keep: Keep) -> Vec<f32> {
+fn dropout_copy_f32(x: &[f32], keep: DropoutMask) -> Vec<f32> {
     let (len, size) = (x.len(), PIECE * GROUP);
     let fill = |y: SharedMut<f32>| {
         for_each(len.div_ceil(size), len * 4, |piece| {
@@ -142,14 +142,14 @@ fn dropped_f32(x: &[f32], keep: Keep) -> Vec<f32> {
             let part = &x[start..len.min(start + size)];
             // SAFETY: each piece is its own range, and is written before it is read.
             let y = unsafe {
-                y.write(start, part);
+                y.copy_from(start, part);
                 y.slice(start, part.len())
             };
-            isa::dispatch(Piece { keep, first: start, x: y });
+            isa::dispatch(DropoutChunk { mask: keep, first: start, x: y });
         });
     };
     // SAFETY: the pieces cover all of it.
-    unsafe { written(len, fill) }
+    unsafe { fill_uninit(len, fill) }
 }
 
 /// Sets a share `rate` of `x` to 0 and multiplies the rest by 1/(1 − rate), in place.
@@ -164,8 +164,8 @@ pub fn dropout<T: Real>(x: &mut [T], rate: f32, random: Philox) -> Result<()> {
     if rate == 0.0 {
         return Ok(());
     }
-    let _timed = profile::passing::<T>("dropout", 2 * x.len());
-    T::run::<InPlace>((x, Keep::new(rate, random)));
+    let _timed = profile::memory_bound::<T>("dropout", 2 * x.len());
+    T::run::<DropoutInPlace>((x, DropoutMask::new(rate, random)));
     Ok(())
 }
 
@@ -173,36 +173,36 @@ pub fn dropout<T: Real>(x: &mut [T], rate: f32, random: Philox) -> Result<()> {
 ///
 /// # Errors
 /// If the rate is not in 0..1.
-pub fn dropped<T: Real>(x: &[T], dropout: Dropout) -> Result<Vec<T>> {
+pub fn dropout_copy<T: Real>(x: &[T], dropout: Dropout) -> Result<Vec<T>> {
     check_rate("dropout: rate", dropout.rate)?;
-    let _timed = profile::passing::<T>("dropout", 2 * x.len());
-    Ok(T::run::<Copied>((x, Keep::new(dropout.rate, dropout.random))))
+    let _timed = profile::memory_bound::<T>("dropout", 2 * x.len());
+    Ok(T::run::<DropoutCopy>((x, DropoutMask::new(dropout.rate, dropout.random))))
 }
 
 /// Both versions of [`dropout`].
-struct InPlace;
+struct DropoutInPlace;
 
-impl Versions for InPlace {
-    type Args<'a, T: Real> = (&'a mut [T], Keep);
+impl Implementations for DropoutInPlace {
+    type Args<'a, T: Real> = (&'a mut [T], DropoutMask);
     type Output<T: Real> = ();
     fn fast((x, keep): Self::Args<'_, f32>) {
         dropout_f32(x, keep);
     }
-    fn plain((x, keep): Self::Args<'_, f64>) {
+    fn reference((x, keep): Self::Args<'_, f64>) {
         reference::dropout(x, keep);
     }
 }
 
 /// Both versions of [`dropped`].
-struct Copied;
+struct DropoutCopy;
 
-impl Versions for Copied {
-    type Args<'a, T: Real> = (&'a [T], Keep);
+impl Implementations for DropoutCopy {
+    type Args<'a, T: Real> = (&'a [T], DropoutMask);
     type Output<T: Real> = Vec<T>;
     fn fast((x, keep): Self::Args<'_, f32>) -> Vec<f32> {
-        dropped_f32(x, keep)
+        dropout_copy_f32(x, keep)
     }
-    fn plain((x, keep): Self::Args<'_, f64>) -> Vec<f64> {
+    fn reference((x, keep): Self::Args<'_, f64>) -> Vec<f64> {
         let mut y = x.to_vec();
         reference::dropout(&mut y, keep);
         y
@@ -211,16 +211,16 @@ impl Versions for Copied {
 
 /// The plain version.
 pub(crate) mod reference {
-    use super::{GROUP, Keep};
+    use super::{DropoutMask, GROUP};
     use crate::number::Real;
 
     /// Dropout in place, a number at a time.
     #[doc(hidden)]
-    pub fn dropout<T: Real>(x: &mut [T], keep: Keep) {
+    pub fn dropout<T: Real>(x: &mut [T], keep: DropoutMask) {
         for (group, x) in x.chunks_mut(GROUP).enumerate() {
-            for (x, &factor) in x.iter_mut().zip(keep.group(group as u64).as_flattened()) {
+            for (x, &factor) in x.iter_mut().zip(keep.factors(group as u64).as_flattened()) {
                 // Selected rather than multiplied: what is dropped is 0 even if it was not finite.
-                *x = if factor == 0.0 { T::ZERO } else { *x * T::of(f64::from(factor)) };
+                *x = if factor == 0.0 { T::ZERO } else { *x * T::round_from(f64::from(factor)) };
             }
         }
     }

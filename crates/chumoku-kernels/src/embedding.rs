@@ -1,7 +1,7 @@
 //! Looking up rows of a table, scaled: `y_t = scale · table[id_t]`, with scale √d_model in the paper (section 3.4).
 
-use crate::memory::written;
-use crate::number::{Real, Versions};
+use crate::memory::fill_uninit;
+use crate::number::{Implementations, Real};
 use crate::profile;
 use crate::threads::{SharedMut, for_each};
 use crate::{Error, Result};
@@ -27,7 +27,7 @@ fn check<T>(ids: &[u32], table: &[T], width: usize, len: usize) -> Result<()> {
 /// If an id is not a row of the table, or the lengths do not fit.
 pub fn embedding_forward<T: Real>(ids: &[u32], table: &[T], width: usize, scale: T) -> Result<Vec<T>> {
     check(ids, table, width, ids.len() * width)?;
-    let _timed = profile::passing::<T>("embedding", 2 * ids.len() * width);
+    let _timed = profile::memory_bound::<T>("embedding", 2 * ids.len() * width);
     let len = ids.len() * width;
     let fill = |y: SharedMut<T>| {
         for_each(ids.len().div_ceil(ROWS), len, |piece| {
@@ -37,13 +37,13 @@ pub fn embedding_forward<T: Real>(ids: &[u32], table: &[T], width: usize, scale:
                     let mut scaled = [T::ZERO; COLS];
                     scaled.iter_mut().zip(row).for_each(|(y, &x)| *y = x * scale);
                     // SAFETY: rows belong to one piece alone.
-                    unsafe { y.write(at * width + part * COLS, &scaled[..row.len()]) };
+                    unsafe { y.copy_from(at * width + part * COLS, &scaled[..row.len()]) };
                 }
             }
         });
     };
     // SAFETY: the pieces cover all rows.
-    Ok(unsafe { written(len, fill) })
+    Ok(unsafe { fill_uninit(len, fill) })
 }
 
 /// Adds to `d_table`: `d_table[id_t] += scale · dy_t`, in the order of the tokens.
@@ -56,21 +56,21 @@ pub fn embedding_forward<T: Real>(ids: &[u32], table: &[T], width: usize, scale:
 pub fn embedding_backward<T: Real>(ids: &[u32], dy: &[T], width: usize, scale: T, d_table: &mut [T]) -> Result<()> {
     check(ids, d_table, width, dy.len())?;
     // A row of the table is read and written for each token.
-    let _timed = profile::passing::<T>("embedding, backward", 3 * dy.len());
-    T::run::<Backward>((ids, dy, width, scale, d_table));
+    let _timed = profile::memory_bound::<T>("embedding, backward", 3 * dy.len());
+    T::run::<EmbeddingBackward>((ids, dy, width, scale, d_table));
     Ok(())
 }
 
 /// Both versions of [`embedding_backward`].
-struct Backward;
+struct EmbeddingBackward;
 
-impl Versions for Backward {
+impl Implementations for EmbeddingBackward {
     type Args<'a, T: Real> = (&'a [u32], &'a [T], usize, T, &'a mut [T]);
     type Output<T: Real> = ();
     fn fast((ids, dy, width, scale, d_table): Self::Args<'_, f32>) {
         backward_f32(ids, dy, width, scale, d_table);
     }
-    fn plain((ids, dy, width, scale, d_table): Self::Args<'_, f64>) {
+    fn reference((ids, dy, width, scale, d_table): Self::Args<'_, f64>) {
         reference::embedding_backward(ids, dy, width, scale, d_table);
     }
 }

@@ -175,17 +175,16 @@ mod activation;
 mod adamw;
 mod allocator;
 mod attention;
+pub mod cancel;
 mod dropout;
 mod embedding;
 mod error;
 mod gemm;
-pub mod halt;
 mod isa;
-mod limits;
 mod loss;
+mod low_precision;
 mod math;
 mod memory;
-mod narrow;
 mod norm;
 mod number;
 pub mod parallel;
@@ -194,6 +193,7 @@ mod profile;
 mod recurrent;
 pub mod reference;
 mod register_tile;
+mod roofline;
 mod rotary;
 mod softmax;
 mod sum;
@@ -205,31 +205,31 @@ pub use activation::{Activation, activation_backward, activation_forward, gated_
 pub use adamw::{AdamW, adamw_step};
 pub use allocator::{Allocator, keep_freed_memory, trim_memory};
 pub use attention::{
-    Attention, AttentionDropout, AttentionPlan, Causal, Gradients, Heads, HeadsMut, KeyValueCache, Mask, MaskView,
-    Partial, Saved, Stage, Statistics, Top, merge_attention,
+    Attention, AttentionDropout, AttentionPlan, AttentionStatistics, BackwardInputs, Causal, Gradients, Heads,
+    HeadsMut, KeyValueCache, Mask, MaskView, PartialAttention, ScoreStage, TopKeys, merge_attention,
 };
-pub use dropout::{Dropout, dropout, dropped};
+pub use dropout::{Dropout, dropout, dropout_copy};
 pub use embedding::{embedding_backward, embedding_forward};
 pub use error::{Error, Result};
-pub use gemm::{MatMut, MatRef, Operand, PackedMatrix, Precision, Product, Start, Then, gemm};
+pub use gemm::{Epilogue, FusedGemm, MatMut, MatRef, OutputInit, PackedMatrix, Precision, Rhs, gemm};
 pub use half::{bf16, f16};
-pub use isa::{Isa, active as active_isa, cap as cap_isa, named as isa_named};
-pub use limits::Limits;
+pub use isa::{Isa, active as active_isa, cap as cap_isa, from_name as isa_named};
 pub use loss::{CrossEntropy, check_row_weights, cross_entropy};
 pub use math::{erf_each, exp_each, sigmoid_each, tanh_each};
 #[doc(hidden)]
 pub use memory::poison_scratch;
 pub use memory::zeros;
 pub use norm::{
-    LayerNormBackward, Normalised, RmsNormBackward, RmsNormalised, layer_norm_forward, layer_norm_forward_without_bias,
-    rms_norm_forward,
+    LayerNormBackward, LayerNormOutput, RmsNormBackward, RmsNormOutput, layer_norm_forward,
+    layer_norm_forward_without_bias, rms_norm_forward,
 };
 pub use number::{Element, Real};
 pub use philox::Philox;
-pub use profile::{Multiplier, Operation, Profile, Spent, multiply_adds, profile};
-pub use recurrent::{Cell, Deltas, Recurrence, Trace};
-pub use rotary::{RotaryTable, Turn, rotary_speeds};
+pub use profile::{Multiplier, Operation, OperationProfile, Profile, multiply_adds, profile};
+pub use recurrent::{ProjectionGradients, Recurrence, RecurrentActivations, RecurrentCell};
+pub use roofline::Roofline;
+pub use rotary::{RotaryTable, RotationDirection, rotary_frequencies};
 pub use softmax::{softmax_backward, softmax_forward};
-pub use sum::{add_column_sums, clear, move_average, sum_of_squares, weighted_sum};
+pub use sum::{add_column_sums, fill_zero, sum_of_squares, update_moving_average, weighted_sum};
 pub use system::lower_thread_priority;
-pub use threads::{Team, num_threads, on_one_thread, on_team, side_by_side};
+pub use threads::{ThreadTeam, num_threads, parallel_try_map, run_on_one_thread, run_on_team};

@@ -4,9 +4,9 @@
 //! combines with class weights is that of `torch.nn.functional.cross_entropy` (reduction "mean"). A row's weight multiplies
 //! its loss and its share of the divisor.
 
-use crate::isa::{self, Op, Simd};
+use crate::isa::{self, Simd, SimdOp};
 use crate::math::exp;
-use crate::number::{Real, Versions};
+use crate::number::{Implementations, Real};
 use crate::profile;
 use crate::threads::{SharedMut, for_each};
 use crate::{Error, Result};
@@ -56,8 +56,8 @@ pub fn cross_entropy<T: Real>(
     if !(smoothing >= T::ZERO && smoothing <= T::ONE) {
         return Err(Error::value("cross entropy: label_smoothing", format!("expected 0 to 1, got {smoothing}")));
     }
-    let _timed = profile::passing::<T>("cross-entropy", 2 * logits.len());
-    Ok(T::run::<Loss>((logits, labels, options, d_logits)))
+    let _timed = profile::memory_bound::<T>("cross-entropy", 2 * logits.len());
+    Ok(T::run::<CrossEntropyLoss>((logits, labels, options, d_logits)))
 }
 
 /// Checks the weights of rows, if there are any.
@@ -79,26 +79,26 @@ pub fn check_row_weights<T: Real>(what: &'static str, weights: Option<&[T]>, row
 }
 
 /// Both versions of [`cross_entropy`].
-struct Loss;
+struct CrossEntropyLoss;
 
-impl Versions for Loss {
+impl Implementations for CrossEntropyLoss {
     type Args<'a, T: Real> = (&'a [T], &'a [u32], &'a CrossEntropy<'a, T>, &'a mut [T]);
     type Output<T: Real> = T;
     fn fast((logits, labels, options, d_logits): Self::Args<'_, f32>) -> f32 {
         cross_entropy_f32(logits, labels, options, d_logits)
     }
-    fn plain((logits, labels, options, d_logits): Self::Args<'_, f64>) -> f64 {
+    fn reference((logits, labels, options, d_logits): Self::Args<'_, f64>) -> f64 {
         reference::cross_entropy(logits, labels, options, d_logits)
     }
 }
 
 /// What all rows of a batch share.
 #[derive(Clone, Copy, Debug)]
-struct Shared<T> {
+struct BatchTotals<T> {
     /// ε/C
-    spread: T,
+    smoothing_per_class: T,
     /// Σ_c w_c
-    weights_in_all: T,
+    total_class_weight: T,
     /// Σ_i r_i w_{y_i}
     divisor: T,
 }
@@ -112,11 +112,11 @@ impl<T: Real> CrossEntropy<'_, T> {
         self.row_weights.map_or(T::ONE, |weights| weights[row])
     }
 
-    fn shared(&self, classes: usize, labels: &[u32]) -> Shared<T> {
+    fn batch_totals(&self, classes: usize, labels: &[u32]) -> BatchTotals<T> {
         let of_row = |(row, &label): (usize, &u32)| self.row_weight(row) * self.weight(label as usize);
-        Shared {
-            spread: self.label_smoothing / T::of(classes as f64),
-            weights_in_all: (0..classes).map(|class| self.weight(class)).sum(),
+        BatchTotals {
+            smoothing_per_class: self.label_smoothing / T::round_from(classes as f64),
+            total_class_weight: (0..classes).map(|class| self.weight(class)).sum(),
             divisor: labels.iter().enumerate().map(of_row).sum(),
         }
     }
@@ -125,9 +125,9 @@ impl<T: Real> CrossEntropy<'_, T> {
 /// Numbers in a piece of work, about.
 const PIECE: usize = 1 << 13;
 
-struct Rows<'a> {
+struct CrossEntropyRows<'a> {
     options: &'a CrossEntropy<'a, f32>,
-    shared: Shared<f32>,
+    shared: BatchTotals<f32>,
     /// The number of the first row.
     first: usize,
     logits: &'a [f32],
@@ -136,11 +136,11 @@ struct Rows<'a> {
     losses: &'a mut [f32],
 }
 
-impl Op for Rows<'_> {
+impl SimdOp for CrossEntropyRows<'_> {
     type Output = ();
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) {
-        let Rows { options, shared, first, logits, labels, d_logits, losses } = self;
+        let CrossEntropyRows { options, shared, first, logits, labels, d_logits, losses } = self;
         let classes = logits.len() / labels.len();
         let rows = logits.chunks_exact(classes).zip(d_logits.chunks_exact_mut(classes));
         for (row, (((x, dx), &label), loss)) in (first..).zip(rows.zip(labels).zip(losses)) {
@@ -150,7 +150,7 @@ impl Op for Rows<'_> {
             for x in x.chunks(S::LANES) {
                 largest = simd.max(simd.load_up_to(x, f32::NEG_INFINITY), largest);
             }
-            let largest = simd.largest(largest);
+            let largest = simd.max_lane(largest);
             let mut total = simd.splat(0.0);
             for x in x.chunks(S::LANES) {
                 let x = simd.load_up_to(x, f32::NEG_INFINITY);
@@ -159,15 +159,18 @@ impl Op for Rows<'_> {
             let log_total = simd.sum(total).ln() + largest;
             // −ln p_c = log_total − x_c, and its gradient is p − onehot(c).
             let certain = (1.0 - options.label_smoothing) * options.weight(label);
-            let (in_all, shift) = (certain + shared.spread * shared.weights_in_all, simd.splat(log_total));
+            let (in_all, shift) =
+                (certain + shared.smoothing_per_class * shared.total_class_weight, simd.splat(log_total));
             let (mut sum, divisor) = (simd.splat(0.0), simd.splat(row_divisor));
             for at in (0..classes).step_by(S::LANES) {
                 let end = classes.min(at + S::LANES);
                 // What fills up the last vector costs nothing: its distance is 0.
                 let distance = simd.sub(shift, simd.load_up_to(&x[at..end], log_total));
                 let target = match options.class_weights {
-                    Some(weights) => simd.mul(simd.load_up_to(&weights[at..end], 0.0), simd.splat(shared.spread)),
-                    None => simd.splat(shared.spread),
+                    Some(weights) => {
+                        simd.mul(simd.load_up_to(&weights[at..end], 0.0), simd.splat(shared.smoothing_per_class))
+                    }
+                    None => simd.splat(shared.smoothing_per_class),
                 };
                 sum = simd.mul_add(target, distance, sum);
                 let p = exp(simd, simd.sub(simd.splat(0.0), distance));
@@ -182,7 +185,7 @@ impl Op for Rows<'_> {
 
 fn cross_entropy_f32(logits: &[f32], labels: &[u32], options: &CrossEntropy<f32>, d_logits: &mut [f32]) -> f32 {
     let classes = logits.len() / labels.len();
-    let shared = options.shared(classes, labels);
+    let shared = options.batch_totals(classes, labels);
     let rows = (PIECE / classes).max(1);
     let mut losses = vec![0.0; labels.len()];
     let (d, of_rows) = (SharedMut::new(d_logits), SharedMut::new(&mut losses));
@@ -191,7 +194,7 @@ fn cross_entropy_f32(logits: &[f32], labels: &[u32], options: &CrossEntropy<f32>
         // SAFETY: each piece is its own range of rows.
         let (d_logits, losses) = unsafe { (d.slice(first * classes, count * classes), of_rows.slice(first, count)) };
         let (logits, labels) = (&logits[first * classes..][..count * classes], &labels[first..first + count]);
-        isa::dispatch(Rows { options, shared, first, logits, labels, d_logits, losses });
+        isa::dispatch(CrossEntropyRows { options, shared, first, logits, labels, d_logits, losses });
     });
     losses.iter().sum::<f32>() / shared.divisor
 }
@@ -204,7 +207,7 @@ pub(crate) mod reference {
     /// The mean loss and its gradient; the formula stands at [`crate::cross_entropy`].
     pub fn cross_entropy<T: Real>(x: &[T], labels: &[u32], options: &CrossEntropy<T>, d: &mut [T]) -> T {
         let classes = x.len() / labels.len();
-        let shared = options.shared(classes, labels);
+        let shared = options.batch_totals(classes, labels);
         let mut loss = T::ZERO;
         let rows = x.chunks_exact(classes).zip(d.chunks_exact_mut(classes)).zip(labels);
         for (row, ((x, d), &label)) in rows.enumerate() {
@@ -213,9 +216,10 @@ pub(crate) mod reference {
             let log_total = x.iter().map(|&x| (x - largest).exp()).sum::<T>().ln() + largest;
             let certain = (T::ONE - options.label_smoothing) * options.weight(label);
             // −ln p_c = log_total − x_c, and its gradient is p − onehot(c).
-            let in_all = certain + shared.spread * shared.weights_in_all;
+            let in_all = certain + shared.smoothing_per_class * shared.total_class_weight;
             for (class, (&x, d)) in x.iter().zip(d).enumerate() {
-                let target = shared.spread * options.weight(class) + if class == label { certain } else { T::ZERO };
+                let target =
+                    shared.smoothing_per_class * options.weight(class) + if class == label { certain } else { T::ZERO };
                 loss += row_weight * target * (log_total - x);
                 *d = ((x - log_total).exp() * in_all - target) / (shared.divisor / row_weight);
             }

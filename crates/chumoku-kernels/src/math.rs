@@ -1,13 +1,13 @@
 //! Vectorised elementary functions of f32, with their largest errors.
 
-use crate::isa::{self, Lanes, Op, Simd};
+use crate::isa::{self, Simd, SimdOp, VectorMath};
 use crate::{Error, Result};
 
 /// `erf(x)/x − 1` in x², |x| ≤ 0.9.
-const NEAR: [f32; 7] =
+const ERF_NEAR: [f32; 7] =
     [8.454_664e-5, -8.162_372_4e-4, 5.202_737e-3, -2.686_007_5e-2, 1.128_370_8e-1, -3.761_263_5e-1, 1.283_791_7e-1];
 /// `ln erfc(x)`, 0.9 ≤ x ≤ 4.
-const FAR: [f32; 7] =
+const ERF_FAR: [f32; 7] =
     [2.004_482_4e-4, -3.087_028_2e-3, 2.239_970_4e-2, -1.042_859_7e-1, -6.367_833_6e-1, -1.127_909_5, -1.398_353_2e-4];
 /// `(tanh(x)/x − 1)/x²` in x², |x| ≤ 0.6.
 const TANH: [f32; 5] = [-5.704_987e-3, 2.063_908_8e-2, -5.373_971_5e-2, 1.333_144_2e-1, -3.333_328e-1];
@@ -35,13 +35,13 @@ pub(crate) const NORMAL_END: f32 = 13.2;
 /// above, e^88.3. NaN gives NaN.
 /// Source: Cody and Waite, "Software Manual for the Elementary Functions" (1980); coefficients of Cephes' `expf`.
 #[inline(always)]
-pub(crate) fn exp<S: Lanes>(simd: S, x: S::V) -> S::V {
-    exp_sum(simd, x, simd.splat(0.0))
+pub(crate) fn exp<S: VectorMath>(simd: S, x: S::V) -> S::V {
+    exp_compensated(simd, x, simd.splat(0.0))
 }
 
 /// e^(x + rest), as [`exp`], for a rest that is small beside x and below 0.05.
 #[inline(always)]
-fn exp_sum<S: Lanes>(simd: S, x: S::V, rest: S::V) -> S::V {
+fn exp_compensated<S: VectorMath>(simd: S, x: S::V, rest: S::V) -> S::V {
     // `max(bound, x)` hands NaN on: where either is NaN the second operand is the result.
     let clamped = simd.min(simd.splat(88.3), simd.max(simd.splat(-87.336_54), x));
     let (p, n) = exp_parts(simd, clamped, rest);
@@ -54,7 +54,7 @@ fn exp_sum<S: Lanes>(simd: S, x: S::V, rest: S::V) -> S::V {
 /// The second is 1 for x > −83; the first alone is below 2e-36 where it is not. Below −110 the second is 0, because results
 /// that underflow take a processor very long. NaN gives NaN in the first.
 #[inline(always)]
-pub(crate) fn exp_factors<S: Lanes>(simd: S, x: S::V, rest: S::V) -> (S::V, S::V) {
+pub(crate) fn exp_factors<S: VectorMath>(simd: S, x: S::V, rest: S::V) -> (S::V, S::V) {
     let (p, n) = exp_parts(simd, x, rest);
     let first = simd.max(simd.splat(-120.0), n);
     let second = simd.pow2(simd.sub(n, first));
@@ -63,7 +63,7 @@ pub(crate) fn exp_factors<S: Lanes>(simd: S, x: S::V, rest: S::V) -> (S::V, S::V
 
 /// (p, n) with e^(x + rest) = p·2ⁿ and p from 0.7 to 1.42, for −150 ≤ x ≤ 88.3.
 #[inline(always)]
-fn exp_parts<S: Lanes>(simd: S, x: S::V, rest: S::V) -> (S::V, S::V) {
+fn exp_parts<S: VectorMath>(simd: S, x: S::V, rest: S::V) -> (S::V, S::V) {
     let n = simd.round(simd.mul(x, simd.splat(std::f32::consts::LOG2_E)));
     let r = simd.mul_add(n, simd.splat(-0.693_359_4), x);
     let r = simd.add(simd.mul_add(n, simd.splat(2.121_944_4e-4), r), rest);
@@ -73,7 +73,7 @@ fn exp_parts<S: Lanes>(simd: S, x: S::V, rest: S::V) -> (S::V, S::V) {
 
 /// `c₀ xⁿ + … + cₙ` (Horner)
 #[inline(always)]
-fn polynomial<S: Lanes, const N: usize>(simd: S, x: S::V, coefficients: [f32; N]) -> S::V {
+fn polynomial<S: VectorMath, const N: usize>(simd: S, x: S::V, coefficients: [f32; N]) -> S::V {
     let mut p = simd.splat(coefficients[0]);
     for &coefficient in &coefficients[1..] {
         p = simd.mul_add(p, x, simd.splat(coefficient));
@@ -83,7 +83,7 @@ fn polynomial<S: Lanes, const N: usize>(simd: S, x: S::V, coefficients: [f32; N]
 
 /// |x|, handing NaN on.
 #[inline(always)]
-fn magnitude<S: Lanes>(simd: S, x: S::V) -> S::V {
+fn magnitude<S: VectorMath>(simd: S, x: S::V) -> S::V {
     simd.max(simd.sub(simd.splat(0.0), x), x)
 }
 
@@ -91,12 +91,12 @@ fn magnitude<S: Lanes>(simd: S, x: S::V) -> S::V {
 ///
 /// Largest error 2 ulp everywhere. NaN gives NaN. Coefficients: minimax fits of `erf(x)/x − 1` and of `ln erfc(x)`.
 #[inline(always)]
-pub(crate) fn erf<S: Lanes>(simd: S, x: S::V) -> S::V {
+pub(crate) fn erf<S: VectorMath>(simd: S, x: S::V) -> S::V {
     // At 4 the function is 1 to the last bit.
     let size = simd.min(simd.splat(4.0), magnitude(simd, x));
-    let near = polynomial(simd, simd.mul(size, size), NEAR);
+    let near = polynomial(simd, simd.mul(size, size), ERF_NEAR);
     let near = simd.mul_add(x, near, x);
-    let far = simd.sub(simd.splat(1.0), exp(simd, polynomial(simd, size, FAR)));
+    let far = simd.sub(simd.splat(1.0), exp(simd, polynomial(simd, size, ERF_FAR)));
     let far = simd.select_lt(x, simd.splat(0.0), simd.sub(simd.splat(0.0), far), far);
     simd.select_lt(simd.splat(0.9), size, far, near)
 }
@@ -105,7 +105,7 @@ pub(crate) fn erf<S: Lanes>(simd: S, x: S::V) -> S::V {
 ///
 /// Largest error 2 ulp everywhere. NaN gives NaN. Coefficients: a minimax fit of `(tanh(x)/x − 1)/x²`.
 #[inline(always)]
-pub(crate) fn tanh<S: Lanes>(simd: S, x: S::V) -> S::V {
+pub(crate) fn tanh<S: VectorMath>(simd: S, x: S::V) -> S::V {
     let (zero, one) = (simd.splat(0.0), simd.splat(1.0));
     let size = simd.min(simd.splat(10.0), magnitude(simd, x));
     let square = simd.mul(size, size);
@@ -121,7 +121,7 @@ pub(crate) fn tanh<S: Lanes>(simd: S, x: S::V) -> S::V {
 ///
 /// Largest error 3 ulp for x ≥ −87.3; below, at most 2e-38. NaN gives NaN.
 #[inline(always)]
-pub(crate) fn sigmoid<S: Lanes>(simd: S, x: S::V) -> S::V {
+pub(crate) fn sigmoid<S: VectorMath>(simd: S, x: S::V) -> S::V {
     let one = simd.splat(1.0);
     simd.div(one, simd.add(one, exp(simd, simd.sub(simd.splat(0.0), x))))
 }
@@ -132,7 +132,7 @@ pub(crate) fn sigmoid<S: Lanes>(simd: S, x: S::V) -> S::V {
 /// 5e-7, also far out in the tail, because t² is taken to twice the digits; 0 from the end on. NaN gives NaN as t.
 /// Source of the form: Shepherd and Laframboise, "Chebyshev Approximation of (1 + 2x) exp(x²) erfc x" (1981).
 #[inline(always)]
-pub(crate) fn normal_tail<A: Lanes>(simd: A, x: A::V) -> (A::V, A::V, A::V) {
+pub(crate) fn normal_tail<A: VectorMath>(simd: A, x: A::V) -> (A::V, A::V, A::V) {
     /// 1.5 · 2^23: added to a number, it leaves the nearest whole number in the low bits of the sum.
     const MAGIC: f32 = 12_582_912.0;
     let (one, zero, end) = (simd.splat(1.0), simd.splat(0.0), simd.splat(NORMAL_END));
@@ -167,7 +167,7 @@ pub fn erf_f64(x: f64) -> f64 {
         }
         sum * std::f64::consts::FRAC_2_SQRT_PI
     } else {
-        (1.0 - tail_f64(a)).copysign(x)
+        (1.0 - erfc_tail_f64(a)).copysign(x)
     }
 }
 
@@ -175,12 +175,12 @@ pub fn erf_f64(x: f64) -> f64 {
 ///
 /// Relative error below 1e-13.
 pub fn erfc_f64(x: f64) -> f64 {
-    if x < 2.5 { 1.0 - erf_f64(x) } else { tail_f64(x) }
+    if x < 2.5 { 1.0 - erf_f64(x) } else { erfc_tail_f64(x) }
 }
 
 /// erfc x for x ≥ 2.5:
 /// `e^(−x²)/√π · 1/(x + (1/2)/(x + 1/(x + (3/2)/(x + …))))`, Abramowitz and Stegun 7.1.14.
-fn tail_f64(x: f64) -> f64 {
+fn erfc_tail_f64(x: f64) -> f64 {
     let fraction = (1..=120).rev().fold(x, |fraction, k| x + f64::from(k) / 2.0 / fraction);
     (-x * x).exp() / fraction * std::f64::consts::FRAC_2_SQRT_PI / 2.0
 }
@@ -193,7 +193,7 @@ macro_rules! each {
         /// If `x` and `y` differ in length.
         pub fn $name(x: &[f32], y: &mut [f32]) -> Result<()> {
             struct Each<'a>(&'a [f32], &'a mut [f32]);
-            impl Op for Each<'_> {
+            impl SimdOp for Each<'_> {
                 type Output = ();
                 #[inline(always)]
                 fn eval<S: Simd>(self, simd: S) {

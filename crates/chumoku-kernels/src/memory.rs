@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// * write every one of the `len` elements,
 /// * read none before it is written,
 /// * not keep what it is given after it returns.
-pub(crate) unsafe fn written<T: Copy>(len: usize, write: impl FnOnce(SharedMut<T>)) -> Vec<T> {
+pub(crate) unsafe fn fill_uninit<T: Copy>(len: usize, write: impl FnOnce(SharedMut<T>)) -> Vec<T> {
     let mut numbers = Vec::new();
-    write(SharedMut::spare(&mut numbers, len));
+    write(SharedMut::from_spare_capacity(&mut numbers, len));
     // SAFETY: there is room for `len` elements, and every one has been written, as the caller promises.
     unsafe { numbers.set_len(len) };
     numbers
@@ -26,11 +26,11 @@ pub fn zeros<T: Real>(len: usize) -> Vec<T> {
     const ZEROS: usize = 1 << 8;
     // SAFETY: the pieces, and the parts of each, are ranges of their own that cover the vector; nothing is read.
     unsafe {
-        written(len, |numbers| {
+        fill_uninit(len, |numbers| {
             for_each(len.div_ceil(PIECE), len, |piece| {
                 for start in (piece * PIECE..len.min((piece + 1) * PIECE)).step_by(ZEROS) {
                     // Each piece is its own range.
-                    numbers.write(start, &[T::ZERO; ZEROS][..ZEROS.min(len - start)]);
+                    numbers.copy_from(start, &[T::ZERO; ZEROS][..ZEROS.min(len - start)]);
                 }
             });
         })
@@ -39,24 +39,24 @@ pub fn zeros<T: Real>(len: usize) -> Vec<T> {
 
 /// Bytes aligned to 64, that grow and are kept.
 #[derive(Debug, Default)]
-pub(crate) struct Aligned(Vec<Line>);
+pub(crate) struct AlignedBuffer(Vec<CacheLine>);
 
 /// A cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
-struct Line([u8; 64]);
+struct CacheLine([u8; 64]);
 
-impl Aligned {
+impl AlignedBuffer {
     /// None yet.
     pub(crate) const fn new() -> Self {
-        Aligned(Vec::new())
+        AlignedBuffer(Vec::new())
     }
 
     /// `len` bytes, holding whatever was there.
     pub(crate) fn bytes(&mut self, len: usize) -> &mut [u8] {
         let lines = len.div_ceil(64);
         if self.0.len() < lines {
-            self.0.resize(lines, Line([0; 64]));
+            self.0.resize(lines, CacheLine([0; 64]));
         }
         // SAFETY: a line is 64 plain bytes, and there are enough of them, borrowed exclusively as long as `self`.
         unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), len) }
@@ -77,7 +77,7 @@ impl Aligned {
 }
 
 thread_local! {
-    static SCRATCH: std::cell::RefCell<Aligned> = const { std::cell::RefCell::new(Aligned::new()) };
+    static SCRATCH: std::cell::RefCell<AlignedBuffer> = const { std::cell::RefCell::new(AlignedBuffer::new()) };
 }
 
 static POISON: AtomicBool = AtomicBool::new(false);
@@ -91,41 +91,41 @@ pub fn poison_scratch(poison: bool) {
 }
 
 /// What poisoned memory is filled with: NaN as f32 and as bf16.
-const POISONED: u8 = 0xFF;
+const POISON_BYTE: u8 = 0xFF;
 /// Bytes after each buffer of poisoned memory that must stay as they are.
-const BAND: usize = 256;
+const GUARD_BYTES: usize = 256;
 
 /// This thread's working memory, kept from one use to the next so that nothing is allocated once warm.
 #[derive(Debug)]
 pub(crate) struct Scratch {
-    memory: Aligned,
+    memory: AlignedBuffer,
     /// Where bands start, if there are any.
-    bands: Vec<usize>,
+    guards: Vec<usize>,
 }
 
 impl Scratch {
     /// Takes it; it goes back when this is dropped.
     pub(crate) fn take() -> Self {
-        Scratch { memory: SCRATCH.take(), bands: Vec::new() }
+        Scratch { memory: SCRATCH.take(), guards: Vec::new() }
     }
 
     /// Buffers of these sizes in bytes, each aligned to 64, holding whatever was there. To be called once.
-    pub(crate) fn split<const N: usize>(&mut self, sizes: [usize; N]) -> [Buffer<'_>; N] {
+    pub(crate) fn split<const N: usize>(&mut self, sizes: [usize; N]) -> [ScratchBuffer<'_>; N] {
         let is_poisoned = POISON.load(Ordering::Relaxed);
-        let sizes = sizes.map(|size| (size, size.next_multiple_of(64) + if is_poisoned { BAND } else { 0 }));
+        let sizes = sizes.map(|size| (size, size.next_multiple_of(64) + if is_poisoned { GUARD_BYTES } else { 0 }));
         let mut rest = self.memory.bytes(sizes.iter().map(|(_, room)| room).sum());
         if is_poisoned {
-            rest.fill(POISONED);
+            rest.fill(POISON_BYTE);
             let mut end = 0;
-            self.bands.extend(sizes.iter().map(|(_, room)| {
+            self.guards.extend(sizes.iter().map(|(_, room)| {
                 end += room;
-                end - BAND
+                end - GUARD_BYTES
             }));
         }
         sizes.map(|(size, room)| {
             let (buffer, after) = std::mem::take(&mut rest).split_at_mut(room);
             rest = after;
-            Buffer(&mut buffer[..size])
+            ScratchBuffer(&mut buffer[..size])
         })
     }
 }
@@ -133,7 +133,8 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         let memory = self.memory.as_bytes();
-        let is_whole = self.bands.iter().all(|&band| memory[band..][..BAND].iter().all(|&byte| byte == POISONED));
+        let is_whole =
+            self.guards.iter().all(|&band| memory[band..][..GUARD_BYTES].iter().all(|&byte| byte == POISON_BYTE));
         SCRATCH.set(std::mem::take(&mut self.memory));
         assert!(is_whole || std::thread::panicking(), "a kernel wrote beyond a buffer of its working memory");
     }
@@ -141,9 +142,9 @@ impl Drop for Scratch {
 
 /// Bytes aligned to 64.
 #[derive(Debug)]
-pub(crate) struct Buffer<'a>(&'a mut [u8]);
+pub(crate) struct ScratchBuffer<'a>(&'a mut [u8]);
 
-impl<'a> Buffer<'a> {
+impl<'a> ScratchBuffer<'a> {
     /// The bytes as numbers.
     pub(crate) fn into_f32(self) -> &'a mut [f32] {
         // SAFETY: the bytes are aligned, initialised and exclusively borrowed, and any four of them are an f32.
@@ -158,7 +159,7 @@ impl<'a> Buffer<'a> {
     }
 
     /// The first byte, from which all of them may be reached while the scratch is borrowed.
-    pub(crate) fn pointer(self) -> *mut u8 {
+    pub(crate) fn into_ptr(self) -> *mut u8 {
         self.0.as_mut_ptr()
     }
 
@@ -185,7 +186,7 @@ impl<'a> Buffer<'a> {
     /// # Panics
     /// If there are not so many.
     #[inline(always)]
-    pub(crate) fn part(&self, start: usize, len: usize) -> *const u8 {
+    pub(crate) fn range_ptr(&self, start: usize, len: usize) -> *const u8 {
         self.0[start..][..len].as_ptr()
     }
 
@@ -194,7 +195,7 @@ impl<'a> Buffer<'a> {
     /// # Panics
     /// If there are not so many.
     #[inline(always)]
-    pub(crate) fn part_mut(&mut self, start: usize, len: usize) -> *mut u8 {
+    pub(crate) fn range_mut_ptr(&mut self, start: usize, len: usize) -> *mut u8 {
         self.0[start..][..len].as_mut_ptr()
     }
 }
@@ -211,6 +212,6 @@ mod tests {
         let mut scratch = Scratch::take();
         let [first, _] = scratch.split([100, 100]);
         // SAFETY: the band behind the buffer belongs to the same memory.
-        unsafe { first.pointer().add(128).write(1) };
+        unsafe { first.into_ptr().add(128).write(1) };
     }
 }

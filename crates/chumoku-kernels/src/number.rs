@@ -18,13 +18,13 @@ pub trait Element: sealed::Sealed + Copy + Debug + Default + PartialEq + Send + 
     const NAME: &'static str;
 
     /// The nearest value to `x`.
-    fn of(x: f64) -> Self;
+    fn round_from(x: f64) -> Self;
     /// The value in double precision.
     fn to_f64(self) -> f64;
 
     /// Arguments as what they are: of numbers of this type. (Nobody outside the crate can name a family.)
     #[doc(hidden)]
-    fn sort<F: Family>(args: F::Of<'_, Self>) -> Sorted<'_, F>;
+    fn match_dtype<F: DtypeDispatch>(args: F::Args<'_, Self>) -> DtypeMatch<'_, F>;
 }
 
 mod sealed {
@@ -38,10 +38,10 @@ mod sealed {
 impl Element for f64 {
     type Sum = f64;
     const NAME: &'static str = "f64";
-    fn sort<F: Family>(args: F::Of<'_, f64>) -> Sorted<'_, F> {
-        Sorted::F64(args)
+    fn match_dtype<F: DtypeDispatch>(args: F::Args<'_, f64>) -> DtypeMatch<'_, F> {
+        DtypeMatch::F64(args)
     }
-    fn of(x: f64) -> f64 {
+    fn round_from(x: f64) -> f64 {
         x
     }
     fn to_f64(self) -> f64 {
@@ -52,10 +52,10 @@ impl Element for f64 {
 impl Element for f32 {
     type Sum = f32;
     const NAME: &'static str = "f32";
-    fn sort<F: Family>(args: F::Of<'_, f32>) -> Sorted<'_, F> {
-        Sorted::F32(args)
+    fn match_dtype<F: DtypeDispatch>(args: F::Args<'_, f32>) -> DtypeMatch<'_, F> {
+        DtypeMatch::F32(args)
     }
-    fn of(x: f64) -> f32 {
+    fn round_from(x: f64) -> f32 {
         x as f32
     }
     fn to_f64(self) -> f64 {
@@ -66,11 +66,11 @@ impl Element for f32 {
 impl Element for bf16 {
     type Sum = f32;
     const NAME: &'static str = "bf16";
-    fn sort<F: Family>(args: F::Of<'_, bf16>) -> Sorted<'_, F> {
-        Sorted::Bf16(args)
+    fn match_dtype<F: DtypeDispatch>(args: F::Args<'_, bf16>) -> DtypeMatch<'_, F> {
+        DtypeMatch::Bf16(args)
     }
-    fn of(x: f64) -> bf16 {
-        bf16::from_f32(to_odd(x))
+    fn round_from(x: f64) -> bf16 {
+        bf16::from_f32(round_to_odd(x))
     }
     fn to_f64(self) -> f64 {
         f64::from(self)
@@ -80,11 +80,11 @@ impl Element for bf16 {
 impl Element for f16 {
     type Sum = f32;
     const NAME: &'static str = "f16";
-    fn sort<F: Family>(args: F::Of<'_, f16>) -> Sorted<'_, F> {
-        Sorted::F16(args)
+    fn match_dtype<F: DtypeDispatch>(args: F::Args<'_, f16>) -> DtypeMatch<'_, F> {
+        DtypeMatch::F16(args)
     }
-    fn of(x: f64) -> f16 {
-        f16::from_f32(to_odd(x))
+    fn round_from(x: f64) -> f16 {
+        f16::from_f32(round_to_odd(x))
     }
     fn to_f64(self) -> f64 {
         f64::from(self)
@@ -94,7 +94,7 @@ impl Element for f16 {
 /// `x` as f32, rounded to an odd last bit where it is not exact, so that rounding once more gives what rounding once would.
 /// (`from_f64` of the `half` crate looks at the upper half of an f64 alone, and takes what is just above a tie for one.)
 /// Source: Boldo and Melquiond, "Emulation of FMA and correctly rounded sums" (2008).
-fn to_odd(x: f64) -> f32 {
+fn round_to_odd(x: f64) -> f32 {
     let nearest = x as f32;
     let bits = nearest.to_bits();
     if !nearest.is_finite() || f64::from(nearest) == x || bits & 1 == 1 {
@@ -105,17 +105,17 @@ fn to_odd(x: f64) -> f32 {
 
 /// Arguments of any number type, to be sorted by it: so that what is generic over [`Element`] can call functions that are
 /// not. Those are compiled with this crate, where the kernels are one unit, and not with whoever calls.
-pub(crate) trait Family {
+pub(crate) trait DtypeDispatch {
     /// The arguments.
-    type Of<'a, T: Element>;
+    type Args<'a, T: Element>;
 }
 
 /// Arguments whose number type is known.
-pub(crate) enum Sorted<'a, F: Family> {
-    F32(F::Of<'a, f32>),
-    F64(F::Of<'a, f64>),
-    Bf16(F::Of<'a, bf16>),
-    F16(F::Of<'a, f16>),
+pub(crate) enum DtypeMatch<'a, F: DtypeDispatch> {
+    F32(F::Args<'a, f32>),
+    F64(F::Args<'a, f64>),
+    Bf16(F::Args<'a, bf16>),
+    F16(F::Args<'a, f16>),
 }
 
 /// A floating-point type that the operations are defined for.
@@ -159,7 +159,7 @@ pub trait Real:
 
     /// Runs the version of an operation that is for this type. (Nobody outside the crate can name an operation.)
     #[doc(hidden)]
-    fn run<V: Versions>(args: V::Args<'_, Self>) -> V::Output<Self>;
+    fn run<V: Implementations>(args: V::Args<'_, Self>) -> V::Output<Self>;
 }
 
 impl Real for f64 {
@@ -179,8 +179,8 @@ impl Real for f64 {
     fn is_finite(self) -> bool {
         f64::is_finite(self)
     }
-    fn run<V: Versions>(args: V::Args<'_, f64>) -> V::Output<f64> {
-        V::plain(args)
+    fn run<V: Implementations>(args: V::Args<'_, f64>) -> V::Output<f64> {
+        V::reference(args)
     }
 }
 
@@ -201,14 +201,14 @@ impl Real for f32 {
     fn is_finite(self) -> bool {
         f32::is_finite(self)
     }
-    fn run<V: Versions>(args: V::Args<'_, f32>) -> V::Output<f32> {
+    fn run<V: Implementations>(args: V::Args<'_, f32>) -> V::Output<f32> {
         V::fast(args)
     }
 }
 
 /// An operation in both versions, neither of them generic: like the functions behind a [`Family`], they are compiled with
 /// this crate.
-pub(crate) trait Versions {
+pub(crate) trait Implementations {
     /// What it takes, once it has been checked.
     type Args<'a, T: Real>;
     /// What it gives.
@@ -217,7 +217,7 @@ pub(crate) trait Versions {
     /// Vectorised, and shared among threads.
     fn fast(args: Self::Args<'_, f32>) -> Self::Output<f32>;
     /// In short loops.
-    fn plain(args: Self::Args<'_, f64>) -> Self::Output<f64>;
+    fn reference(args: Self::Args<'_, f64>) -> Self::Output<f64>;
 }
 
 #[cfg(test)]
@@ -226,7 +226,7 @@ mod tests {
 
     /// The one of the numbers next to `x as T` that is nearest to `x`, the even one at a tie.
     fn check<T: Element>(next: impl Fn(u16) -> T, bits: impl Fn(T) -> u16, x: f64) {
-        let found = bits(T::of(x));
+        let found = bits(T::round_from(x));
         for other in [found.wrapping_sub(1), found.wrapping_add(1)] {
             let (near, far) = ((next(found).to_f64() - x).abs(), (next(other).to_f64() - x).abs());
             let is_nearest = near < far || (near == far && found & 1 == 0) || far.is_nan();
@@ -245,9 +245,9 @@ mod tests {
             }
         }
         for x in [0.0, -0.0, f64::INFINITY, 1e300, -1e300, 1e-300] {
-            assert_eq!(bf16::of(x).to_f64(), f64::from(x as f32));
-            assert_eq!(f16::of(x).to_f64(), f64::from(x as f32));
+            assert_eq!(bf16::round_from(x).to_f64(), f64::from(x as f32));
+            assert_eq!(f16::round_from(x).to_f64(), f64::from(x as f32));
         }
-        assert!(bf16::of(f64::NAN).is_nan() && f16::of(f64::NAN).is_nan());
+        assert!(bf16::round_from(f64::NAN).is_nan() && f16::round_from(f64::NAN).is_nan());
     }
 }

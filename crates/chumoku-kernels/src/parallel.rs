@@ -4,22 +4,22 @@
 //! Results come in the order of their items, whatever the number of threads. Each item begins with [`halt::check`], so that
 //! canceled work ends between two items.
 
-use crate::halt::{self, Flag};
+use crate::cancel::{self, CancelFlag};
 use rayon::prelude::*;
 use std::sync::{Mutex, PoisonError};
 
 /// Calls `f(0)`, …, `f(count − 1)`, in any order.
 pub fn for_each(count: usize, f: &(dyn Fn(usize) + Sync)) {
     let item = |i| {
-        halt::check();
+        cancel::check();
         f(i);
     };
     match count {
         0 | 1 => (0..count).for_each(item),
         _ => {
-            let halt = Flag::current();
+            let cancel_flag = CancelFlag::current();
             (0..count).into_par_iter().for_each(|i| {
-                let _same = halt.enter();
+                let _same = cancel_flag.enter();
                 item(i);
             });
         }
@@ -33,17 +33,17 @@ pub fn map<'a, T: Sync, R: Send>(items: &'a [T], f: impl Fn(&'a T) -> R + Sync) 
 
 /// Returns `f(0)`, …, `f(count − 1)`, in this order.
 pub fn map_indices<R: Send>(count: usize, f: impl Fn(usize) -> R + Sync) -> Vec<R> {
-    map_by(count, &f)
+    map_indices_dyn(count, &f)
 }
 
 /// [`map_indices`], compiled once for each type of result.
-fn map_by<R: Send>(count: usize, f: &(dyn Fn(usize) -> R + Sync)) -> Vec<R> {
+fn map_indices_dyn<R: Send>(count: usize, f: &(dyn Fn(usize) -> R + Sync)) -> Vec<R> {
     // A few blocks for each thread, so that none waits long for the last.
     let block = count.div_ceil(8 * rayon::current_num_threads()).max(1);
     let blocks: Vec<Mutex<Vec<R>>> = (0..count.div_ceil(block)).map(|_| Mutex::default()).collect();
     for_each(blocks.len(), &|b| {
         let item = |i| {
-            halt::check();
+            cancel::check();
             f(i)
         };
         let results = (b * block..count.min((b + 1) * block)).map(item).collect();
@@ -75,11 +75,11 @@ pub fn map_chunks<T: Send, R: Send>(data: &mut [T], size: usize, f: impl Fn(usiz
 /// Runs `pass` on a thread of the pool. From outside, each operation would have to wake the pool and wait for it.
 pub fn in_pool<R: Send>(pass: impl FnOnce() -> R + Send) -> R {
     let (mut pass, mut result) = (Some(pass), None);
-    scope(&mut || result = pass.take().map(|pass| pass()));
+    scope_dyn(&mut || result = pass.take().map(|pass| pass()));
     result.expect("the pass ran")
 }
 
-fn scope(pass: &mut (dyn FnMut() + Send)) {
+fn scope_dyn(pass: &mut (dyn FnMut() + Send)) {
     rayon::scope(|_| pass());
 }
 
@@ -87,11 +87,11 @@ fn scope(pass: &mut (dyn FnMut() + Send)) {
 pub fn join<A: Send, B: Send>(a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B + Send) -> (A, B) {
     let (mut a, mut b, mut results) = (Some(a), Some(b), (None, None));
     let (first, second) = (&mut results.0, &mut results.1);
-    join_by(&mut || *first = a.take().map(|a| a()), &mut || *second = b.take().map(|b| b()));
+    join_dyn(&mut || *first = a.take().map(|a| a()), &mut || *second = b.take().map(|b| b()));
     (results.0.expect("the first ran"), results.1.expect("the second ran"))
 }
 
-fn join_by(a: &mut (dyn FnMut() + Send), b: &mut (dyn FnMut() + Send)) {
+fn join_dyn(a: &mut (dyn FnMut() + Send), b: &mut (dyn FnMut() + Send)) {
     rayon::join(a, b);
 }
 
@@ -115,8 +115,8 @@ mod tests {
                     std::thread::yield_now();
                 }
             };
-            let found = pool.install(|| halt::until(&flag, || map_indices(10_000, item).len()));
-            assert_eq!(found, Err(halt::Halted));
+            let found = pool.install(|| cancel::run_cancelable(&flag, || map_indices(10_000, item).len()));
+            assert_eq!(found, Err(cancel::Cancellation));
             assert!(done.load(SeqCst) < 20, "{done:?} of 10,000 items began");
         }
     }

@@ -22,12 +22,12 @@ pub fn multiply_adds() -> u64 {
 }
 
 /// Adds the product of `sizes`.
-pub(crate) fn count(sizes: &[usize]) {
-    MULTIPLY_ADDS.fetch_add(product(sizes), Ordering::Relaxed);
+pub(crate) fn count_multiply_adds(sizes: &[usize]) {
+    MULTIPLY_ADDS.fetch_add(saturating_product(sizes), Ordering::Relaxed);
 }
 
 /// As far as it can be counted.
-pub(crate) fn product(sizes: &[usize]) -> u64 {
+pub(crate) fn saturating_product(sizes: &[usize]) -> u64 {
     sizes.iter().fold(1u64, |product, &size| product.saturating_mul(size as u64))
 }
 
@@ -42,7 +42,7 @@ pub struct Operation {
 
 impl Operation {
     /// What is between operations: the code that calls them.
-    pub const BETWEEN: Operation = Operation { name: "between operations", sizes: [0, 0] };
+    pub const BETWEEN_OPERATIONS: Operation = Operation { name: "between operations", sizes: [0, 0] };
 
     pub(crate) fn new(name: &'static str, sizes: [usize; 2]) -> Operation {
         Operation { name, sizes }
@@ -65,26 +65,26 @@ pub(crate) struct Cost {
     pub(crate) multiply_adds: u64,
     pub(crate) multiplier: Multiplier,
     /// Products of terms that the multiplier computes for each of them.
-    pub(crate) products_of_terms: u64,
+    pub(crate) term_products: u64,
     /// Operands and results, each once.
     pub(crate) bytes: usize,
 }
 
 impl Cost {
     /// Of what does not multiply, or next to nothing.
-    pub(crate) fn of_bytes(bytes: usize) -> Cost {
-        Cost { multiply_adds: 0, multiplier: Multiplier::Vectors, products_of_terms: 1, bytes }
+    pub(crate) fn memory(bytes: usize) -> Cost {
+        Cost { multiply_adds: 0, multiplier: Multiplier::Vectors, term_products: 1, bytes }
     }
 
     /// Products of numbers of so many bf16 terms; of f32 where there are none.
-    pub(crate) fn of_products(multiply_adds: u64, terms: Option<usize>, bytes: usize) -> Cost {
+    pub(crate) fn products(multiply_adds: u64, terms: Option<usize>, bytes: usize) -> Cost {
         match terms {
-            None => Cost { multiply_adds, ..Cost::of_bytes(bytes) },
+            None => Cost { multiply_adds, ..Cost::memory(bytes) },
             // Of terms i and j those with i + j ≤ terms + 1.
             Some(terms) => Cost {
                 multiply_adds,
                 multiplier: Multiplier::Blocks,
-                products_of_terms: (terms * (terms + 1) / 2) as u64,
+                term_products: (terms * (terms + 1) / 2) as u64,
                 bytes,
             },
         }
@@ -93,7 +93,7 @@ impl Cost {
 
 /// What was spent on an operation.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Spent {
+pub struct OperationProfile {
     /// The operation.
     pub operation: Operation,
     /// How often it was called.
@@ -101,7 +101,7 @@ pub struct Spent {
     /// Seconds of threads: two threads that are in it for a second spend two.
     pub seconds: f64,
     /// How often it was shared among threads, which met when it was done.
-    pub meetings: u64,
+    pub parallel_regions: u64,
     /// Pieces that it was cut into to be shared, of all meetings.
     pub pieces: u64,
     /// Multiply–adds of the formula.
@@ -109,7 +109,7 @@ pub struct Spent {
     /// What multiplied.
     pub multiplier: Multiplier,
     /// Multiply–adds of the multiplier, which computes several for one where numbers are split into terms.
-    pub multiplied: u64,
+    pub hardware_multiply_adds: u64,
     /// Bytes of operands and results, each counted once a call. `bytes[n]` are of calls with less than 2ⁿ of them, and at
     /// least half as many.
     pub bytes: [u64; 48],
@@ -119,20 +119,20 @@ pub struct Spent {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
     /// Every operation, the one on which most was spent first.
-    pub operations: Vec<Spent>,
+    pub operations: Vec<OperationProfile>,
     /// Seconds from beginning to end.
     pub seconds: f64,
 }
 
-static IS_ON: AtomicBool = AtomicBool::new(false);
-static FOUND: Mutex<BTreeMap<Operation, Spent>> = Mutex::new(BTreeMap::new());
+static IS_ENABLED: AtomicBool = AtomicBool::new(false);
+static TOTALS: Mutex<BTreeMap<Operation, OperationProfile>> = Mutex::new(BTreeMap::new());
 
 thread_local! {
     /// What this thread is in, the innermost last.
-    static OPEN: RefCell<Vec<Frame>> = const { RefCell::new(Vec::new()) };
+    static STACK: RefCell<Vec<ProfileFrame>> = const { RefCell::new(Vec::new()) };
 }
 
-struct Frame {
+struct ProfileFrame {
     /// `None`: the thread waits.
     operation: Option<Operation>,
     start: Instant,
@@ -145,44 +145,44 @@ struct Frame {
 /// Of two profiles at a time, the second finds nothing.
 pub fn profile<R>(work: impl FnOnce() -> R) -> (R, Profile) {
     /// Even where `work` panics.
-    struct Off;
-    impl Drop for Off {
+    struct DisableProfile;
+    impl Drop for DisableProfile {
         fn drop(&mut self) {
-            IS_ON.store(false, Ordering::SeqCst);
+            IS_ENABLED.store(false, Ordering::SeqCst);
         }
     }
-    if IS_ON.swap(true, Ordering::SeqCst) {
+    if IS_ENABLED.swap(true, Ordering::SeqCst) {
         let start = Instant::now();
         return (work(), Profile { operations: Vec::new(), seconds: start.elapsed().as_secs_f64() });
     }
-    let off = Off;
-    found().clear();
+    let off = DisableProfile;
+    totals().clear();
     let start = Instant::now();
     let result = {
-        let _between = enter(Some(Operation::BETWEEN), None);
+        let _between = enter(Some(Operation::BETWEEN_OPERATIONS), None);
         work()
     };
     let seconds = start.elapsed().as_secs_f64();
     drop(off);
-    let mut operations: Vec<Spent> = std::mem::take(&mut *found()).into_values().collect();
+    let mut operations: Vec<OperationProfile> = std::mem::take(&mut *totals()).into_values().collect();
     operations.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
     (result, Profile { operations, seconds })
 }
 
-fn found() -> std::sync::MutexGuard<'static, BTreeMap<Operation, Spent>> {
-    FOUND.lock().unwrap_or_else(PoisonError::into_inner)
+fn totals() -> std::sync::MutexGuard<'static, BTreeMap<Operation, OperationProfile>> {
+    TOTALS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The thread is in an operation until this is dropped.
 #[derive(Debug)]
 #[must_use]
-pub(crate) struct Inside {
+pub(crate) struct OperationGuard {
     is_on: bool,
     /// Frames are of their thread.
-    of_thread: PhantomData<*const ()>,
+    not_send: PhantomData<*const ()>,
 }
 
-impl Drop for Inside {
+impl Drop for OperationGuard {
     fn drop(&mut self) {
         if self.is_on {
             leave();
@@ -192,9 +192,9 @@ impl Drop for Inside {
 
 /// Begins an operation, which ends when the result is dropped.
 #[inline(always)]
-pub(crate) fn operation(what: impl FnOnce() -> (Operation, Cost)) -> Inside {
+pub(crate) fn operation(what: impl FnOnce() -> (Operation, Cost)) -> OperationGuard {
     if current().is_none() {
-        return Inside { is_on: false, of_thread: PhantomData };
+        return OperationGuard { is_on: false, not_send: PhantomData };
     }
     let (operation, cost) = what();
     enter(Some(operation), Some(cost))
@@ -202,25 +202,25 @@ pub(crate) fn operation(what: impl FnOnce() -> (Operation, Cost)) -> Inside {
 
 /// Begins an operation that reads and writes so many numbers of a type.
 #[inline(always)]
-pub(crate) fn passing<T>(name: &'static str, numbers: usize) -> Inside {
-    operation(|| (Operation::new(name, [0, 0]), Cost::of_bytes(numbers.saturating_mul(size_of::<T>()))))
+pub(crate) fn memory_bound<T>(name: &'static str, numbers: usize) -> OperationGuard {
+    operation(|| (Operation::new(name, [0, 0]), Cost::memory(numbers.saturating_mul(size_of::<T>()))))
 }
 
 /// What this thread is in, if that is profiled.
 #[inline(always)]
 pub(crate) fn current() -> Option<Operation> {
-    if !IS_ON.load(Ordering::Relaxed) {
+    if !IS_ENABLED.load(Ordering::Relaxed) {
         return None;
     }
-    OPEN.with_borrow(|open| open.last().and_then(|frame| frame.operation))
+    STACK.with_borrow(|open| open.last().and_then(|frame| frame.operation))
 }
 
 /// What this thread is in is shared among threads, in so many pieces.
 #[inline(always)]
-pub(crate) fn shared(pieces: usize) {
+pub(crate) fn record_parallel_region(pieces: usize) {
     if let Some(operation) = current() {
         add(operation, |spent| {
-            spent.meetings += 1;
+            spent.parallel_regions += 1;
             spent.pieces += pieces as u64;
         });
     }
@@ -228,44 +228,44 @@ pub(crate) fn shared(pieces: usize) {
 
 /// Goes on with an operation that another thread has begun; with `None` nothing changes.
 #[inline(always)]
-pub(crate) fn go_on(operation: Option<Operation>) -> Inside {
+pub(crate) fn resume(operation: Option<Operation>) -> OperationGuard {
     match operation {
-        None => Inside { is_on: false, of_thread: PhantomData },
+        None => OperationGuard { is_on: false, not_send: PhantomData },
         Some(_) => enter(operation, None),
     }
 }
 
 /// The thread waits for others until the result is dropped. What it does for them meanwhile is counted as what it is.
 #[inline(always)]
-pub(crate) fn waiting() -> Inside {
+pub(crate) fn pause() -> OperationGuard {
     if current().is_none() {
-        return Inside { is_on: false, of_thread: PhantomData };
+        return OperationGuard { is_on: false, not_send: PhantomData };
     }
     enter(None, None)
 }
 
 #[cold]
-fn enter(operation: Option<Operation>, cost: Option<Cost>) -> Inside {
+fn enter(operation: Option<Operation>, cost: Option<Cost>) -> OperationGuard {
     if let (Some(operation), Some(cost)) = (operation, cost) {
         add(operation, |spent| {
             spent.calls += 1;
             spent.multiply_adds += cost.multiply_adds;
             spent.multiplier = cost.multiplier;
-            spent.multiplied += cost.multiply_adds.saturating_mul(cost.products_of_terms);
+            spent.hardware_multiply_adds += cost.multiply_adds.saturating_mul(cost.term_products);
             let size = (usize::BITS - cost.bytes.leading_zeros()) as usize;
             spent.bytes[size.min(spent.bytes.len() - 1)] += cost.bytes as u64;
         });
     }
-    let frame = Frame { operation, start: Instant::now(), inside: Duration::ZERO };
-    OPEN.with_borrow_mut(|open| open.push(frame));
-    Inside { is_on: true, of_thread: PhantomData }
+    let frame = ProfileFrame { operation, start: Instant::now(), inside: Duration::ZERO };
+    STACK.with_borrow_mut(|open| open.push(frame));
+    OperationGuard { is_on: true, not_send: PhantomData }
 }
 
 #[cold]
 fn leave() {
-    let Some(frame) = OPEN.with_borrow_mut(Vec::pop) else { return };
+    let Some(frame) = STACK.with_borrow_mut(Vec::pop) else { return };
     let passed = frame.start.elapsed();
-    OPEN.with_borrow_mut(|open| {
+    STACK.with_borrow_mut(|open| {
         if let Some(outer) = open.last_mut() {
             outer.inside += passed;
         }
@@ -275,16 +275,16 @@ fn leave() {
     }
 }
 
-fn add(operation: Operation, change: impl FnOnce(&mut Spent)) {
-    change(found().entry(operation).or_insert(Spent {
+fn add(operation: Operation, change: impl FnOnce(&mut OperationProfile)) {
+    change(totals().entry(operation).or_insert(OperationProfile {
         operation,
         calls: 0,
         seconds: 0.0,
-        meetings: 0,
+        parallel_regions: 0,
         pieces: 0,
         multiply_adds: 0,
         multiplier: Multiplier::Vectors,
-        multiplied: 0,
+        hardware_multiply_adds: 0,
         bytes: [0; 48],
     }));
 }
@@ -292,14 +292,14 @@ fn add(operation: Operation, change: impl FnOnce(&mut Spent)) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::threads::{for_each, side_by_side};
+    use crate::threads::{for_each, parallel_try_map};
     use std::sync::atomic::AtomicUsize;
     use std::thread::{sleep, yield_now};
 
     const TIME: Duration = Duration::from_millis(5);
 
     fn named(name: &'static str) -> (Operation, Cost) {
-        (Operation::new(name, [3, 4]), Cost::of_products(7, Some(2), 1000))
+        (Operation::new(name, [3, 4]), Cost::products(7, Some(2), 1000))
     }
 
     /// Seconds that some work took at least: a thread may be kept waiting before and after it.
@@ -345,7 +345,7 @@ mod tests {
         ] {
             assert!(spent.seconds >= least - small && spent.seconds <= most + small, "{least} {most}: {spent:?}");
         }
-        assert_eq!((inner.calls, inner.multiply_adds, inner.multiplied), (2, 14, 42));
+        assert_eq!((inner.calls, inner.multiply_adds, inner.hardware_multiply_adds), (2, 14, 42));
         assert_eq!((inner.operation.sizes, inner.multiplier, inner.bytes[10]), ([3, 4], Multiplier::Blocks, 2000));
         assert_eq!(inner.bytes.iter().sum::<u64>(), 2000);
         let sum: f64 = profile.operations.iter().map(|spent| spent.seconds).sum();
@@ -354,7 +354,7 @@ mod tests {
 
         // Shared out: what another thread does is the operation's, waiting is nobody's.
         let (begun, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let has_left = || super::found().values().any(|spent| spent.operation.name == "shared" && spent.seconds > 0.0);
+        let has_left = || super::totals().values().any(|spent| spent.operation.name == "shared" && spent.seconds > 0.0);
         let ((), profile) = pool.install(|| {
             super::profile(|| {
                 let _shared = operation(|| named("shared"));
@@ -377,13 +377,13 @@ mod tests {
         let shared = found(&profile, "shared");
         let time = TIME.as_secs_f64();
         assert!(shared.seconds >= 6.0 * time && shared.calls == 1, "{profile:?}");
-        assert_eq!((shared.meetings, shared.pieces), (1, 2));
+        assert_eq!((shared.parallel_regions, shared.pieces), (1, 2));
         assert!(shared.seconds <= 2.0 * profile.seconds - 4.0 * time, "waiting counts: {profile:?}");
 
         // Side by side: what is between the operations of a part is named so.
         let (sums, profile) = pool.install(|| {
             super::profile(|| {
-                side_by_side(0..2u32, |i| {
+                parallel_try_map(0..2u32, |i| {
                     sleep(TIME);
                     let _part = operation(|| named("part"));
                     for_each(2, usize::MAX, |_| sleep(TIME));
@@ -394,7 +394,7 @@ mod tests {
         assert_eq!(sums, Ok(vec![1, 2]));
         let [between, part] = ["between operations", "part"].map(|name| found(&profile, name));
         assert!(between.seconds >= 2.0 * time && part.seconds >= 4.0 * time && part.calls == 2, "{profile:?}");
-        assert!(inner.meetings == 0 && inner.pieces == 0);
+        assert!(inner.parallel_regions == 0 && inner.pieces == 0);
 
         // A profile inside another finds nothing, and spoils nothing.
         let (inner, outer) = super::profile(|| {

@@ -5,7 +5,7 @@
 //! instruction set's to say ([`Simd::TILE_ROWS`], [`Simd::TILE_COLS`]); what is done with them stands here once.
 
 use crate::isa::{Simd, TileOp};
-use crate::narrow::Form;
+use crate::low_precision::StorageDtype;
 
 /// One register tile: `C[i][j] (+)= Σ_p a[p·a_step + i·APART] · b[p·b_step + j]`. `APART` is fixed when compiling, so that every
 /// address is a constant away from one pointer: 1 in [`tile`], [`ACROSS`] in [`tile_across`], [`ROW`] in [`row_tile`].
@@ -30,15 +30,15 @@ pub(crate) struct Tile {
 }
 
 /// [`Form`] as a constant of what is compiled.
-const F32: u8 = Form::F32 as u8;
-const BF16: u8 = Form::Bf16 as u8;
-const F16: u8 = Form::F16 as u8;
+const F32: u8 = StorageDtype::F32 as u8;
+const BF16: u8 = StorageDtype::Bf16 as u8;
+const F16: u8 = StorageDtype::F16 as u8;
 
 /// Distance of the rows of `a` in [`tile_across`]: that of the blocks of attention.
-pub(crate) const ACROSS: usize = 144;
+pub(crate) const ATTENTION_ROW_STRIDE: usize = 144;
 
 /// Distance of the rows of `a` in [`row_tile`]: that of a product's rows, copied a depth block at a time.
-pub(crate) const ROW: usize = 272;
+pub(crate) const GEMM_ROW_STRIDE: usize = 272;
 
 /// Computes a tile whose numbers of `a` lie side by side at each step.
 ///
@@ -49,7 +49,7 @@ pub(crate) const ROW: usize = 272;
 ///   overlap neither `a` nor `b`.
 #[inline(always)]
 pub(crate) unsafe fn tile<S: Simd>(simd: S, tile: Tile) {
-    simd.on_tile(At::<1, F32>(tile));
+    simd.on_tile(StridedTile::<1, F32>(tile));
 }
 
 /// As [`tile`], where `b` holds numbers of a form; with `is_row`, of the first row alone. Its sums are the same.
@@ -58,14 +58,14 @@ pub(crate) unsafe fn tile<S: Simd>(simd: S, tile: Tile) {
 /// As for [`tile`], where `b` must be readable for so many numbers of the form, and, with `is_row`, `a` for one number at each
 /// step and `c` for one row.
 #[inline(always)]
-pub(crate) unsafe fn packed_tile<S: Simd>(simd: S, tile: Tile, form: Form, is_row: bool) {
+pub(crate) unsafe fn packed_tile<S: Simd>(simd: S, tile: Tile, form: StorageDtype, is_row: bool) {
     match (form, is_row) {
-        (Form::F32, false) => simd.on_tile(At::<1, F32>(tile)),
-        (Form::Bf16, false) => simd.on_tile(At::<1, BF16>(tile)),
-        (Form::F16, false) => simd.on_tile(At::<1, F16>(tile)),
-        (Form::F32, true) => simd.on_tile(FirstRow::<F32>(tile)),
-        (Form::Bf16, true) => simd.on_tile(FirstRow::<BF16>(tile)),
-        (Form::F16, true) => simd.on_tile(FirstRow::<F16>(tile)),
+        (StorageDtype::F32, false) => simd.on_tile(StridedTile::<1, F32>(tile)),
+        (StorageDtype::Bf16, false) => simd.on_tile(StridedTile::<1, BF16>(tile)),
+        (StorageDtype::F16, false) => simd.on_tile(StridedTile::<1, F16>(tile)),
+        (StorageDtype::F32, true) => simd.on_tile(FirstRowTile::<F32>(tile)),
+        (StorageDtype::Bf16, true) => simd.on_tile(FirstRowTile::<BF16>(tile)),
+        (StorageDtype::F16, true) => simd.on_tile(FirstRowTile::<F16>(tile)),
     }
 }
 
@@ -74,11 +74,11 @@ pub(crate) unsafe fn packed_tile<S: Simd>(simd: S, tile: Tile, form: Form, is_ro
 /// # Safety
 /// As for [`packed_tile`], but for `a`, which must be readable for `depth` steps of `TILE_ROWS` numbers that lie [`ROW`] apart.
 #[inline(always)]
-pub(crate) unsafe fn row_tile<S: Simd>(simd: S, tile: Tile, form: Form) {
+pub(crate) unsafe fn gemm_row_tile<S: Simd>(simd: S, tile: Tile, form: StorageDtype) {
     match form {
-        Form::F32 => simd.on_tile(At::<ROW, F32>(tile)),
-        Form::Bf16 => simd.on_tile(At::<ROW, BF16>(tile)),
-        Form::F16 => simd.on_tile(At::<ROW, F16>(tile)),
+        StorageDtype::F32 => simd.on_tile(StridedTile::<GEMM_ROW_STRIDE, F32>(tile)),
+        StorageDtype::Bf16 => simd.on_tile(StridedTile::<GEMM_ROW_STRIDE, BF16>(tile)),
+        StorageDtype::F16 => simd.on_tile(StridedTile::<GEMM_ROW_STRIDE, F16>(tile)),
     }
 }
 
@@ -87,21 +87,21 @@ pub(crate) unsafe fn row_tile<S: Simd>(simd: S, tile: Tile, form: Form) {
 /// # Safety
 /// As for [`tile`], but for `a`, which must be readable for `depth` steps of `TILE_ROWS` numbers that lie [`ACROSS`] apart.
 #[inline(always)]
-pub(crate) unsafe fn tile_across<S: Simd>(simd: S, tile: Tile) {
-    simd.on_tile(At::<ACROSS, F32>(tile));
+pub(crate) unsafe fn attention_tile<S: Simd>(simd: S, tile: Tile) {
+    simd.on_tile(StridedTile::<ATTENTION_ROW_STRIDE, F32>(tile));
 }
 
 /// A tile whose rows of `a` lie `APART` apart, and whose `b` has a form. [`tile`], [`packed_tile`], [`row_tile`] and [`tile_across`] make it,
 /// whose callers promise its operands.
-struct At<const APART: usize, const FORM: u8>(Tile);
+struct StridedTile<const APART: usize, const FORM: u8>(Tile);
 
 /// The first row of such a tile.
-struct FirstRow<const FORM: u8>(Tile);
+struct FirstRowTile<const FORM: u8>(Tile);
 
-impl<const FORM: u8> TileOp for FirstRow<FORM> {
+impl<const FORM: u8> TileOp for FirstRowTile<FORM> {
     #[inline(always)]
     fn eval<S: Simd, const ROWS: usize, const VECTORS: usize>(self, simd: S) {
-        At::<1, FORM>(self.0).eval::<S, 1, VECTORS>(simd);
+        StridedTile::<1, FORM>(self.0).eval::<S, 1, VECTORS>(simd);
     }
 }
 
@@ -110,7 +110,7 @@ impl<const FORM: u8> TileOp for FirstRow<FORM> {
 /// # Safety
 /// `b` must be valid for reading `LANES` of them.
 #[inline(always)]
-unsafe fn vector<S: Simd, const FORM: u8>(simd: S, b: *const u8) -> S::V {
+unsafe fn load_vector<S: Simd, const FORM: u8>(simd: S, b: *const u8) -> S::V {
     // SAFETY: as the caller promises.
     unsafe {
         match FORM {
@@ -121,10 +121,10 @@ unsafe fn vector<S: Simd, const FORM: u8>(simd: S, b: *const u8) -> S::V {
     }
 }
 
-impl<const APART: usize, const FORM: u8> TileOp for At<APART, FORM> {
+impl<const APART: usize, const FORM: u8> TileOp for StridedTile<APART, FORM> {
     #[inline(always)]
     fn eval<S: Simd, const ROWS: usize, const VECTORS: usize>(self, simd: S) {
-        let At(Tile { depth, mut a, a_step, b, b_step, c, c_stride, accumulate }) = self;
+        let StridedTile(Tile { depth, mut a, a_step, b, b_step, c, c_stride, accumulate }) = self;
         let (mut b, size) = (b.cast::<u8>(), if FORM == F32 { 4 } else { 2 });
         let mut sums = [[simd.splat(0.0); VECTORS]; ROWS];
         for _ in 0..depth {
@@ -133,7 +133,7 @@ impl<const APART: usize, const FORM: u8> TileOp for At<APART, FORM> {
             unsafe {
                 let mut columns = [simd.splat(0.0); VECTORS];
                 for (v, column) in columns.iter_mut().enumerate() {
-                    *column = vector::<S, FORM>(simd, b.add(v * S::LANES * size));
+                    *column = load_vector::<S, FORM>(simd, b.add(v * S::LANES * size));
                 }
                 for (i, row) in sums.iter_mut().enumerate() {
                     let factor = simd.splat(*a.add(i * APART));

@@ -9,23 +9,23 @@
 //! equation 34.
 
 use crate::attention::HeadsMut;
-use crate::isa::{self, Op, Simd};
-use crate::number::{Real, Versions};
+use crate::isa::{self, Simd, SimdOp};
+use crate::number::{Implementations, Real};
 use crate::profile;
 use crate::threads::{SharedMut, for_each};
 use crate::{Error, Result};
 
 /// Which way [`RotaryTable::rotate`] turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum RotationDirection {
     /// By the angles: the forward pass.
     Forward,
     /// By their negatives, which undoes it: the backward pass, since the inverse of a rotation is its transpose.
-    Back,
+    Inverse,
 }
 
 /// The angles by which one step of position turns each pair of a row of `dim` numbers: `base^(−i/h)`, i < h = dim/2.
-pub fn rotary_speeds(dim: usize, base: f64) -> Vec<f64> {
+pub fn rotary_frequencies(dim: usize, base: f64) -> Vec<f64> {
     let half = dim / 2;
     (0..half).map(|i| base.powf(-(i as f64) / half as f64)).collect()
 }
@@ -36,9 +36,9 @@ pub struct RotaryTable {
     dim: usize,
     positions: usize,
     /// (positions, dim): in each row the cosines, then the sines.
-    double: Vec<f64>,
+    table_f64: Vec<f64>,
     /// The same, rounded.
-    single: Vec<f32>,
+    table_f32: Vec<f32>,
 }
 
 impl RotaryTable {
@@ -53,14 +53,14 @@ impl RotaryTable {
         if !(base.is_finite() && base > 0.0) {
             return Err(Error::value("rotary: base", format!("expected a finite number above 0, got {base}")));
         }
-        RotaryTable::with_speeds(positions, &rotary_speeds(dim, base))
+        RotaryTable::with_frequencies(positions, &rotary_frequencies(dim, base))
     }
 
     /// The same for other angles: pair i of a row at position p is turned by `θ_i = p · speeds[i]`.
     ///
     /// # Errors
     /// If there are no speeds, one is not finite, or the memory cannot be had.
-    pub fn with_speeds(positions: usize, speeds: &[f64]) -> Result<RotaryTable> {
+    pub fn with_frequencies(positions: usize, speeds: &[f64]) -> Result<RotaryTable> {
         if speeds.is_empty() || !speeds.iter().all(|speed| speed.is_finite()) {
             return Err(Error::value("rotary: speeds", "expected finite numbers, and at least one"));
         }
@@ -76,7 +76,7 @@ impl RotaryTable {
             double.extend(angles().map(f64::sin));
         }
         let single = double.iter().map(|&x| x as f32).collect();
-        Ok(RotaryTable { dim, positions, double, single })
+        Ok(RotaryTable { dim, positions, table_f64: double, table_f32: single })
     }
 
     /// Number of positions.
@@ -94,7 +94,7 @@ impl RotaryTable {
     ///
     /// # Errors
     /// If the shapes do not fit, or a position is beyond the table.
-    pub fn rotate<T: Real>(&self, x: HeadsMut<'_, T>, starts: Option<&[usize]>, turn: Turn) -> Result<()> {
+    pub fn rotate<T: Real>(&self, x: HeadsMut<'_, T>, starts: Option<&[usize]>, turn: RotationDirection) -> Result<()> {
         if x.dim() != self.dim {
             return Err(Error::value("rotary: x", format!("expected rows of {}, got {}", self.dim, x.dim())));
         }
@@ -108,17 +108,17 @@ impl RotaryTable {
                 let problem = format!("expected below {}, got {length} from {start} on", self.positions);
                 return Err(Error::value("rotary: positions", problem));
             }
-            rows.extend((0..length).map(|row| Place { sequence, row, position: start + row }));
+            rows.extend((0..length).map(|row| RotaryRow { sequence, row, position: start + row }));
         }
-        let _timed = profile::passing::<T>("rotary positions", 2 * rows.len() * x.heads() * x.dim());
-        T::run::<Rotation>(Rotate { table: self, x, rows: &rows, turn });
+        let _timed = profile::memory_bound::<T>("rotary positions", 2 * rows.len() * x.heads() * x.dim());
+        T::run::<Rotation>(RotateArgs { table: self, x, rows: &rows, direction: turn });
         Ok(())
     }
 }
 
 /// A row of all heads, and the position whose angles it is turned by.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct RotaryRow {
     sequence: usize,
     row: usize,
     position: usize,
@@ -126,16 +126,16 @@ struct Place {
 
 #[doc(hidden)]
 #[derive(Debug)]
-pub struct Rotate<'a, T> {
+pub struct RotateArgs<'a, T> {
     table: &'a RotaryTable,
     x: HeadsMut<'a, T>,
-    rows: &'a [Place],
-    turn: Turn,
+    rows: &'a [RotaryRow],
+    direction: RotationDirection,
 }
 
 impl RotaryTable {
     /// The cosines and the sines of a position.
-    fn row<'a, T>(&self, table: &'a [T], position: usize) -> (&'a [T], &'a [T]) {
+    fn cos_sin<'a, T>(&self, table: &'a [T], position: usize) -> (&'a [T], &'a [T]) {
         table[position * self.dim..][..self.dim].split_at(self.dim / 2)
     }
 }
@@ -143,13 +143,13 @@ impl RotaryTable {
 /// Both versions of [`RotaryTable::rotate`].
 struct Rotation;
 
-impl Versions for Rotation {
-    type Args<'a, T: Real> = Rotate<'a, T>;
+impl Implementations for Rotation {
+    type Args<'a, T: Real> = RotateArgs<'a, T>;
     type Output<T: Real> = ();
     fn fast(args: Self::Args<'_, f32>) {
         rotate_f32(args);
     }
-    fn plain(args: Self::Args<'_, f64>) {
+    fn reference(args: Self::Args<'_, f64>) {
         reference::rotate(args);
     }
 }
@@ -158,23 +158,23 @@ impl Versions for Rotation {
 const PIECE: usize = 32;
 
 /// Some rows of all heads.
-struct Rows<'a, 'b> {
-    args: &'a Rotate<'b, f32>,
+struct RotaryRows<'a, 'b> {
+    args: &'a RotateArgs<'b, f32>,
     data: SharedMut<f32>,
-    rows: &'a [Place],
+    rows: &'a [RotaryRow],
 }
 
-impl Op for Rows<'_, '_> {
+impl SimdOp for RotaryRows<'_, '_> {
     type Output = ();
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) {
-        let Rotate { table, x, turn, .. } = self.args;
-        let sign = simd.splat(if *turn == Turn::Forward { 1.0 } else { -1.0 });
+        let RotateArgs { table, x, direction: turn, .. } = self.args;
+        let sign = simd.splat(if *turn == RotationDirection::Forward { 1.0 } else { -1.0 });
         for place in self.rows {
-            let (cos, sin) = table.row(&table.single, place.position);
+            let (cos, sin) = table.cos_sin(&table.table_f32, place.position);
             for head in 0..x.heads() {
                 // SAFETY: rows do not overlap, as was checked when the view was made, and each belongs to one task.
-                let row = unsafe { self.data.slice(x.layout.at(place.sequence, head, place.row), table.dim) };
+                let row = unsafe { self.data.slice(x.layout.row_offset(place.sequence, head, place.row), table.dim) };
                 let (first, second) = row.split_at_mut(table.dim / 2);
                 rotate_row(simd, first, second, (cos, sin), sign);
             }
@@ -195,33 +195,34 @@ fn rotate_row<S: Simd>(simd: S, a: &mut [f32], b: &mut [f32], (cos, sin): (&[f32
     }
 }
 
-fn rotate_f32(mut args: Rotate<f32>) {
+fn rotate_f32(mut args: RotateArgs<f32>) {
     let data = SharedMut::new(args.x.reborrow().data);
     let args = &args;
     let work = args.rows.len() * args.x.heads() * args.table.dim * 4;
     for_each(args.rows.len().div_ceil(PIECE), work, |piece| {
         let rows = &args.rows[piece * PIECE..args.rows.len().min((piece + 1) * PIECE)];
-        isa::dispatch(Rows { args, data, rows });
+        isa::dispatch(RotaryRows { args, data, rows });
     });
 }
 
 /// The plain version.
 pub(crate) mod reference {
-    use super::{Rotate, Turn};
+    use super::{RotateArgs, RotationDirection};
     use crate::number::Real;
 
     /// `y_i = x_i cos θ_i − x_{i+h} sin θ_i`, `y_{i+h} = x_{i+h} cos θ_i + x_i sin θ_i`, with h half the width.
     #[doc(hidden)]
-    pub fn rotate<T: Real>(mut args: Rotate<T>) {
+    pub fn rotate<T: Real>(mut args: RotateArgs<T>) {
         let half = args.x.dim() / 2;
         for place in args.rows {
-            let (cos, sin) = args.table.row(&args.table.double, place.position);
+            let (cos, sin) = args.table.cos_sin(&args.table.table_f64, place.position);
             for head in 0..args.x.heads() {
                 let row = args.x.row_mut(place.sequence, head, place.row);
                 for i in 0..half {
                     let (x, y) = (row[i].to_f64(), row[i + half].to_f64());
-                    let sin = if args.turn == Turn::Forward { sin[i] } else { -sin[i] };
-                    (row[i], row[i + half]) = (T::of(x * cos[i] - y * sin), T::of(y * cos[i] + x * sin));
+                    let sin = if args.direction == RotationDirection::Forward { sin[i] } else { -sin[i] };
+                    (row[i], row[i + half]) =
+                        (T::round_from(x * cos[i] - y * sin), T::round_from(y * cos[i] + x * sin));
                 }
             }
         }

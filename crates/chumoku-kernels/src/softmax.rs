@@ -1,8 +1,8 @@
 //! Softmax over rows: `y_j = exp(x_j − max x) / Σ exp(x_k − max x)`.
 
-use crate::isa::{self, Op, Simd};
+use crate::isa::{self, Simd, SimdOp};
 use crate::math::exp;
-use crate::number::{Real, Versions};
+use crate::number::{Implementations, Real};
 use crate::profile;
 use crate::{Error, Result};
 
@@ -25,8 +25,8 @@ fn check<T>(x: &[T], cols: usize, y: &[T]) -> Result<()> {
 /// If the lengths do not fit.
 pub fn softmax_forward<T: Real>(x: &[T], cols: usize, y: &mut [T]) -> Result<()> {
     check(x, cols, y)?;
-    let _timed = profile::passing::<T>("softmax", 2 * x.len());
-    T::run::<Forward>((x, cols, y));
+    let _timed = profile::memory_bound::<T>("softmax", 2 * x.len());
+    T::run::<SoftmaxForward>((x, cols, y));
     Ok(())
 }
 
@@ -40,7 +40,7 @@ pub fn softmax_forward<T: Real>(x: &[T], cols: usize, y: &mut [T]) -> Result<()>
 pub fn softmax_backward<T: Real>(y: &[T], cols: usize, dy: &[T], dx: &mut [T]) -> Result<()> {
     check(y, cols, dx)?;
     Error::check_length("softmax: dy", y.len(), dy.len())?;
-    let _timed = profile::passing::<T>("softmax, backward", 3 * y.len());
+    let _timed = profile::memory_bound::<T>("softmax, backward", 3 * y.len());
     for ((y, dy), dx) in y.chunks_exact(cols).zip(dy.chunks_exact(cols)).zip(dx.chunks_exact_mut(cols)) {
         let dot: T = y.iter().zip(dy).map(|(&y, &dy)| y * dy).sum();
         for ((&y, &dy), dx) in y.iter().zip(dy).zip(dx) {
@@ -51,32 +51,32 @@ pub fn softmax_backward<T: Real>(y: &[T], cols: usize, dy: &[T], dx: &mut [T]) -
 }
 
 /// Both versions of [`softmax_forward`].
-struct Forward;
+struct SoftmaxForward;
 
-impl Versions for Forward {
+impl Implementations for SoftmaxForward {
     type Args<'a, T: Real> = (&'a [T], usize, &'a mut [T]);
     type Output<T: Real> = ();
     fn fast((x, cols, y): Self::Args<'_, f32>) {
-        isa::dispatch(Rows(x, cols, y));
+        isa::dispatch(SoftmaxRows(x, cols, y));
     }
-    fn plain((x, cols, y): Self::Args<'_, f64>) {
+    fn reference((x, cols, y): Self::Args<'_, f64>) {
         reference::softmax_forward(x, cols, y);
     }
 }
 
-struct Rows<'a>(&'a [f32], usize, &'a mut [f32]);
+struct SoftmaxRows<'a>(&'a [f32], usize, &'a mut [f32]);
 
-impl Op for Rows<'_> {
+impl SimdOp for SoftmaxRows<'_> {
     type Output = ();
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) {
-        let Rows(x, cols, y) = self;
+        let SoftmaxRows(x, cols, y) = self;
         for (x, y) in x.chunks_exact(cols).zip(y.chunks_exact_mut(cols)) {
             let mut largest = simd.splat(f32::NEG_INFINITY);
             for x in x.chunks(S::LANES) {
                 largest = simd.max(simd.load_partial(x, f32::NEG_INFINITY), largest);
             }
-            let largest = simd.largest(largest);
+            let largest = simd.max_lane(largest);
             let shift = simd.splat(if largest == f32::NEG_INFINITY { 0.0 } else { largest });
             let mut total = simd.splat(0.0);
             for (x, y) in x.chunks(S::LANES).zip(y.chunks_mut(S::LANES)) {

@@ -1,7 +1,7 @@
 //! Sums in a fixed order.
 
-use crate::isa::{self, Op, Simd};
-use crate::number::{Real, Versions};
+use crate::isa::{self, Simd, SimdOp};
+use crate::number::{Implementations, Real};
 use crate::profile;
 use crate::threads::{SharedMut, for_each};
 use crate::{Error, Result};
@@ -25,7 +25,7 @@ pub fn add_column_sums<T: Real>(x: &[T], sums: &mut [T]) -> Result<()> {
         let problem = format!("expected rows of {cols} values, got {} values", x.len());
         return Err(Error::value("column sums: x", problem));
     }
-    let _timed = profile::passing::<T>("column sums", x.len());
+    let _timed = profile::memory_bound::<T>("column sums", x.len());
     T::run::<ColumnSums>((x, cols, sums));
     Ok(())
 }
@@ -33,24 +33,24 @@ pub fn add_column_sums<T: Real>(x: &[T], sums: &mut [T]) -> Result<()> {
 /// Both versions of [`add_column_sums`].
 struct ColumnSums;
 
-impl Versions for ColumnSums {
+impl Implementations for ColumnSums {
     type Args<'a, T: Real> = (&'a [T], usize, &'a mut [T]);
     type Output<T: Real> = ();
     fn fast((x, cols, sums): Self::Args<'_, f32>) {
         add_column_sums_f32(x, cols, sums);
     }
-    fn plain((x, cols, sums): Self::Args<'_, f64>) {
+    fn reference((x, cols, sums): Self::Args<'_, f64>) {
         reference::add_column_sums(x, cols, sums);
     }
 }
 
 /// Adds the rows of `x` to `sums`.
-struct Columns<'a> {
+struct AddRows<'a> {
     x: &'a [f32],
     sums: &'a mut [f32],
 }
 
-impl Op for Columns<'_> {
+impl SimdOp for AddRows<'_> {
     type Output = ();
     #[inline(always)]
     fn eval<S: Simd>(self, _: S) {
@@ -69,14 +69,14 @@ pub(crate) fn add_column_sums_f32(x: &[f32], cols: usize, sums: &mut [f32]) {
     for_each(pieces, x.len(), |piece| {
         // SAFETY: each piece has its own partial sum.
         let sums = unsafe { shared.slice(piece * cols, cols) };
-        isa::dispatch(Columns { x: &x[piece * size..x.len().min((piece + 1) * size)], sums });
+        isa::dispatch(AddRows { x: &x[piece * size..x.len().min((piece + 1) * size)], sums });
     });
-    isa::dispatch(Columns { x: &partial, sums });
+    isa::dispatch(AddRows { x: &partial, sums });
 }
 
-struct Squares<'a, T>(&'a [T]);
+struct SumOfSquares<'a, T>(&'a [T]);
 
-impl<T: Real> Op for Squares<'_, T> {
+impl<T: Real> SimdOp for SumOfSquares<'_, T> {
     type Output = f64;
     #[inline(always)]
     fn eval<S: Simd>(self, _: S) -> f64 {
@@ -96,20 +96,20 @@ impl<T: Real> Op for Squares<'_, T> {
 
 /// `Σ x²` in double precision.
 pub fn sum_of_squares<T: Real>(x: &[T]) -> f64 {
-    let _timed = profile::passing::<T>("sum of squares", x.len());
+    let _timed = profile::memory_bound::<T>("sum of squares", x.len());
     let mut partial = vec![0.0f64; x.len().div_ceil(PIECE)];
     let sums = SharedMut::new(&mut partial);
     for_each(x.len().div_ceil(PIECE), x.len(), |piece| {
-        let sum = isa::dispatch(Squares(&x[piece * PIECE..x.len().min((piece + 1) * PIECE)]));
+        let sum = isa::dispatch(SumOfSquares(&x[piece * PIECE..x.len().min((piece + 1) * PIECE)]));
         // SAFETY: each piece has its own sum.
-        unsafe { sums.write(piece, &[sum]) };
+        unsafe { sums.copy_from(piece, &[sum]) };
     });
     partial.iter().sum()
 }
 
 /// Sets all of `x` to 0.
-pub fn clear<T: Real>(x: &mut [T]) {
-    let _timed = profile::passing::<T>("clearing", x.len());
+pub fn fill_zero<T: Real>(x: &mut [T]) {
+    let _timed = profile::memory_bound::<T>("clearing", x.len());
     let len = x.len();
     let x = SharedMut::new(x);
     for_each(len.div_ceil(PIECE), len, |piece| {
@@ -128,25 +128,25 @@ pub fn clear<T: Real>(x: &mut [T]) {
 pub fn weighted_sum<T: Real>((share, sum): (T, &mut [T]), others: &[(T, &[T])]) -> Result<()> {
     let len = sum.len();
     others.iter().try_for_each(|(_, other)| Error::check_length("weighted sum: array", len, other.len()))?;
-    let _timed = profile::passing::<T>("weighted sum", (2 + others.len()) * len);
+    let _timed = profile::memory_bound::<T>("weighted sum", (2 + others.len()) * len);
     let sum = SharedMut::new(sum);
     for_each(len.div_ceil(PIECE), len, |piece| {
         let start = piece * PIECE;
         // SAFETY: each piece is its own range.
         let sum = unsafe { sum.slice(start, PIECE.min(len - start)) };
-        isa::dispatch(Weighted { share, sum, others, start });
+        isa::dispatch(WeightedSum { share, sum, others, start });
     });
     Ok(())
 }
 
-struct Weighted<'a, T> {
+struct WeightedSum<'a, T> {
     share: T,
     sum: &'a mut [T],
     others: &'a [(T, &'a [T])],
     start: usize,
 }
 
-impl<T: Real> Op for Weighted<'_, T> {
+impl<T: Real> SimdOp for WeightedSum<'_, T> {
     type Output = ();
     #[inline(always)]
     fn eval<S: Simd>(self, _: S) {
@@ -165,27 +165,27 @@ impl<T: Real> Op for Weighted<'_, T> {
 ///
 /// # Errors
 /// If the lengths differ.
-pub fn move_average<T: Real>(average: &mut [T], x: &[T], rate: T) -> Result<()> {
+pub fn update_moving_average<T: Real>(average: &mut [T], x: &[T], rate: T) -> Result<()> {
     let len = x.len();
     Error::check_length("moving average: x", average.len(), len)?;
-    let _timed = profile::passing::<T>("moving average", 3 * len);
+    let _timed = profile::memory_bound::<T>("moving average", 3 * len);
     let average = SharedMut::new(average);
     for_each(len.div_ceil(PIECE), len, |piece| {
         let start = piece * PIECE;
         // SAFETY: each piece is its own range.
         let average = unsafe { average.slice(start, PIECE.min(len - start)) };
-        isa::dispatch(Move { average, x: &x[start..], rate });
+        isa::dispatch(MoveAverage { average, x: &x[start..], rate });
     });
     Ok(())
 }
 
-struct Move<'a, T> {
+struct MoveAverage<'a, T> {
     average: &'a mut [T],
     x: &'a [T],
     rate: T,
 }
 
-impl<T: Real> Op for Move<'_, T> {
+impl<T: Real> SimdOp for MoveAverage<'_, T> {
     type Output = ();
     #[inline(always)]
     fn eval<S: Simd>(self, _: S) {
@@ -216,17 +216,17 @@ mod tests {
             let mut sum = a.clone();
             weighted_sum((0.25, &mut sum), &[(0.5, &b), (2.0, &c)]).unwrap();
             let mut average = a.clone();
-            move_average(&mut average, &b, 0.1).unwrap();
+            update_moving_average(&mut average, &b, 0.1).unwrap();
             for i in 0..len {
                 assert!((sum[i] - (0.25 * a[i] + 0.5 * b[i] + 2.0 * c[i])).abs() < 1e-6, "{i}");
                 assert!((average[i] - (a[i] + 0.1 * (b[i] - a[i]))).abs() < 1e-6, "{i}");
             }
-            clear(&mut sum);
+            fill_zero(&mut sum);
             assert!(sum.len() == len && sum.iter().all(|&x| x == 0.0));
             let exact: f64 = a.iter().map(|&x| f64::from(x) * f64::from(x)).sum();
             assert!((sum_of_squares(&a) - exact).abs() <= 1e-12 * exact);
         }
         assert!(weighted_sum((1.0, &mut [0.0f32; 3]), &[(1.0, &[0.0; 2])]).is_err());
-        assert!(move_average(&mut [0.0f32; 3], &[0.0; 4], 0.5).is_err());
+        assert!(update_moving_average(&mut [0.0f32; 3], &[0.0; 4], 0.5).is_err());
     }
 }

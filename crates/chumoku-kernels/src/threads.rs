@@ -1,6 +1,6 @@
 //! Sharing work among threads: pieces whose borders depend on the shapes alone, never on the number of threads.
 
-use crate::halt::{self, Flag};
+use crate::cancel::{self, CancelFlag};
 use crate::profile::{self, Operation};
 use rayon::prelude::*;
 use std::cell::{Cell, RefCell};
@@ -11,32 +11,32 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Work below this many elementary operations is done on the calling thread: waking another costs more.
-const WORTH_SHARING: usize = 1 << 16;
+const MIN_PARALLEL_WORK: usize = 1 << 16;
 
 thread_local! {
-    static ALONE: Cell<bool> = const { Cell::new(false) };
+    static IS_SINGLE_THREADED: Cell<bool> = const { Cell::new(false) };
     /// The crew whose item this thread works on.
-    static CREW: RefCell<Option<Arc<Crew>>> = const { RefCell::new(None) };
+    static SCHEDULER: RefCell<Option<Arc<ItemScheduler>>> = const { RefCell::new(None) };
     /// What shares this thread's operations in place of rayon.
-    static TEAM: RefCell<Option<Arc<dyn Team>>> = const { RefCell::new(None) };
+    static TEAM: RefCell<Option<Arc<dyn ThreadTeam>>> = const { RefCell::new(None) };
 }
 
 /// Runs `work` with all its operations on this thread alone.
 ///
 /// For callers that share out work themselves, in parts that fit a core's cache. Results are the same.
-pub fn on_one_thread<R>(work: impl FnOnce() -> R) -> R {
+pub fn run_on_one_thread<R>(work: impl FnOnce() -> R) -> R {
     struct Restore(bool);
     impl Drop for Restore {
         fn drop(&mut self) {
-            ALONE.set(self.0);
+            IS_SINGLE_THREADED.set(self.0);
         }
     }
-    let _restore = Restore(ALONE.replace(true));
+    let _restore = Restore(IS_SINGLE_THREADED.replace(true));
     work()
 }
 
 /// Threads of another library, which share operations in place of the current rayon pool: see [`on_team`].
-pub trait Team: Send + Sync {
+pub trait ThreadTeam: Send + Sync {
     /// How many there are.
     fn threads(&self) -> usize;
     /// Calls `work` on each of them, and returns when all calls have.
@@ -47,8 +47,8 @@ pub trait Team: Send + Sync {
 ///
 /// For callers whose process has threads already: two pools that take turns wait for each other's threads. Results are the
 /// same. What asks for rayon itself, as [`side_by_side`] and the scores and statistics of attention do, still gets rayon.
-pub fn on_team<R>(team: Arc<dyn Team>, work: impl FnOnce() -> R) -> R {
-    struct Restore(Option<Arc<dyn Team>>);
+pub fn run_on_team<R>(team: Arc<dyn ThreadTeam>, work: impl FnOnce() -> R) -> R {
+    struct Restore(Option<Arc<dyn ThreadTeam>>);
     impl Drop for Restore {
         fn drop(&mut self) {
             TEAM.set(self.0.take());
@@ -60,39 +60,39 @@ pub fn on_team<R>(team: Arc<dyn Team>, work: impl FnOnce() -> R) -> R {
 
 /// Threads that work on items side by side, and how far they have got.
 #[derive(Debug)]
-struct Crew {
+struct ItemScheduler {
     threads: usize,
     /// Items that nobody has begun.
-    left: AtomicUsize,
+    pending: AtomicUsize,
     /// Items that have begun and not ended.
     running: AtomicUsize,
 }
 
-impl Crew {
+impl ItemScheduler {
     /// Threads for each item that runs: one as long as items are left. A thread that shares an operation waits for
     /// others, and while it waits it would begin an item and not come back before that has ended.
-    fn threads_of_item(&self) -> usize {
-        match self.left.load(Ordering::Relaxed) {
+    fn threads_per_item(&self) -> usize {
+        match self.pending.load(Ordering::Relaxed) {
             0 => self.threads.div_ceil(self.running.load(Ordering::Relaxed).max(1)),
             _ => 1,
         }
     }
 
     /// Runs an item.
-    fn run<R>(self: &Arc<Crew>, item: impl FnOnce() -> R) -> R {
+    fn run_item<R>(self: &Arc<ItemScheduler>, item: impl FnOnce() -> R) -> R {
         /// What the thread worked on before, which may itself be an item; and its being alone.
-        struct Before<'a>(&'a Crew, Option<Arc<Crew>>, bool);
-        impl Drop for Before<'_> {
+        struct RestoreItem<'a>(&'a ItemScheduler, Option<Arc<ItemScheduler>>, bool);
+        impl Drop for RestoreItem<'_> {
             fn drop(&mut self) {
-                CREW.set(self.1.take());
-                ALONE.set(self.2);
+                SCHEDULER.set(self.1.take());
+                IS_SINGLE_THREADED.set(self.2);
                 self.0.running.fetch_sub(1, Ordering::Relaxed);
             }
         }
-        halt::check();
+        cancel::check();
         self.running.fetch_add(1, Ordering::Relaxed);
-        self.left.fetch_sub(1, Ordering::Relaxed);
-        let _before = Before(self, CREW.replace(Some(Arc::clone(self))), ALONE.replace(false));
+        self.pending.fetch_sub(1, Ordering::Relaxed);
+        let _before = RestoreItem(self, SCHEDULER.replace(Some(Arc::clone(self))), IS_SINGLE_THREADED.replace(false));
         item()
     }
 }
@@ -105,7 +105,7 @@ impl Crew {
 ///
 /// # Errors
 /// The first in the order of the items.
-pub fn side_by_side<T: Send, R: Send, E: Send>(
+pub fn parallel_try_map<T: Send, R: Send, E: Send>(
     items: impl IntoIterator<Item = T>,
     f: impl Fn(T) -> Result<R, E> + Sync,
 ) -> Result<Vec<R>, E> {
@@ -114,60 +114,60 @@ pub fn side_by_side<T: Send, R: Send, E: Send>(
         let wish = std::env::var("CHUMOKU_CORES").ok().and_then(|wish| wish.parse().ok());
         wish.or(std::thread::available_parallelism().ok()).map_or(usize::MAX, NonZeroUsize::get)
     });
-    among(num_threads().min(cores), items.into_iter().collect(), f)
+    try_map_on(num_threads().min(cores), items.into_iter().collect(), f)
 }
 
 /// An item, and what is made of it.
-struct Item<T, R> {
-    given: Option<T>,
-    made: Option<R>,
+struct ItemSlot<T, R> {
+    input: Option<T>,
+    output: Option<R>,
 }
 
 /// Runs [`side_by_side`] on the given number of threads.
-fn among<T: Send, R: Send, E: Send>(
+fn try_map_on<T: Send, R: Send, E: Send>(
     threads: usize,
     items: Vec<T>,
     f: impl Fn(T) -> Result<R, E> + Sync,
 ) -> Result<Vec<R>, E> {
-    let each: Vec<Mutex<Item<T, Result<R, E>>>> =
-        items.into_iter().map(|item| Mutex::new(Item { given: Some(item), made: None })).collect();
+    let each: Vec<Mutex<ItemSlot<T, Result<R, E>>>> =
+        items.into_iter().map(|item| Mutex::new(ItemSlot { input: Some(item), output: None })).collect();
     // An error ends the work only where one thread does it all: others have begun the next items by then.
     let failed = AtomicBool::new(false);
-    share_items(threads, each.len(), &|i| {
-        let item = each[i].lock().unwrap_or_else(PoisonError::into_inner).given.take();
+    run_items(threads, each.len(), &|i| {
+        let item = each[i].lock().unwrap_or_else(PoisonError::into_inner).input.take();
         let made = item.map(&f);
         if made.as_ref().is_some_and(Result::is_err) {
             failed.store(true, Ordering::Relaxed);
         }
-        each[i].lock().unwrap_or_else(PoisonError::into_inner).made = made;
+        each[i].lock().unwrap_or_else(PoisonError::into_inner).output = made;
         !failed.load(Ordering::Relaxed)
     });
-    each.into_iter().filter_map(|item| item.into_inner().unwrap_or_else(PoisonError::into_inner).made).collect()
+    each.into_iter().filter_map(|item| item.into_inner().unwrap_or_else(PoisonError::into_inner).output).collect()
 }
 
 /// Calls `run` with the number of each item, in [`Crew::run`]. A single thread stops once `run` returns `false`.
 ///
 /// It takes a pointer to the closure, so that it is compiled once for all callers.
-fn share_items(threads: usize, count: usize, run: &(dyn Fn(usize) -> bool + Sync)) {
-    let crew = Arc::new(Crew { threads, left: AtomicUsize::new(count), running: AtomicUsize::new(0) });
+fn run_items(threads: usize, count: usize, run: &(dyn Fn(usize) -> bool + Sync)) {
+    let crew = Arc::new(ItemScheduler { threads, pending: AtomicUsize::new(count), running: AtomicUsize::new(0) });
     if count <= 1 || threads <= 1 {
         // On a thread of the pool: from outside, each operation would have to wake the pool and wait for it.
         rayon::scope(|_| {
-            let _ = (0..count).all(|i| crew.run(|| run(i)));
+            let _ = (0..count).all(|i| crew.run_item(|| run(i)));
         });
         return;
     }
-    profile::shared(count);
-    let operation = profile::current().map(|_| Operation::BETWEEN);
-    let _waiting = profile::waiting();
-    let (next, flag) = (AtomicUsize::new(0), Flag::current());
+    profile::record_parallel_region(count);
+    let operation = profile::current().map(|_| Operation::BETWEEN_OPERATIONS);
+    let _waiting = profile::pause();
+    let (next, flag) = (AtomicUsize::new(0), CancelFlag::current());
     rayon::scope(|scope| {
         for _ in 0..threads.min(count) {
             scope.spawn(|_| {
-                let _between = profile::go_on(operation);
+                let _between = profile::resume(operation);
                 let _same = flag.enter();
                 while let Some(i) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&i| i < count) {
-                    crew.run(|| run(i));
+                    crew.run_item(|| run(i));
                 }
             });
         }
@@ -176,38 +176,38 @@ fn share_items(threads: usize, count: usize, run: &(dyn Fn(usize) -> bool + Sync
 
 /// How many threads the operations called here may use.
 pub fn num_threads() -> usize {
-    if ALONE.get() {
+    if IS_SINGLE_THREADED.get() {
         return 1;
     }
     if let Some(team) = TEAM.with_borrow(Option::clone) {
         return team.threads();
     }
-    CREW.with_borrow(|crew| crew.as_ref().map_or_else(rayon::current_num_threads, |crew| crew.threads_of_item()))
+    SCHEDULER.with_borrow(|crew| crew.as_ref().map_or_else(rayon::current_num_threads, |crew| crew.threads_per_item()))
 }
 
 /// Calls `f(0)`, …, `f(pieces − 1)`, on the threads of the current rayon pool if `work` (elementary operations in
 /// all) is worth it.
 #[inline(always)]
 pub(crate) fn for_each(pieces: usize, work: usize, f: impl Fn(usize) + Sync + Send) {
-    each(pieces, work, &f);
+    for_each_dyn(pieces, work, &f);
 }
 
 /// Behind a pointer, so that each `f` is compiled once, and what shares it among threads once for all of them.
 #[inline(never)]
-fn each(pieces: usize, work: usize, f: &(dyn Fn(usize) + Sync + Send)) {
-    halt::check();
-    if pieces <= 1 || work < WORTH_SHARING || num_threads() == 1 {
+fn for_each_dyn(pieces: usize, work: usize, f: &(dyn Fn(usize) + Sync + Send)) {
+    cancel::check();
+    if pieces <= 1 || work < MIN_PARALLEL_WORK || num_threads() == 1 {
         (0..pieces).for_each(f);
     } else {
-        profile::shared(pieces);
+        profile::record_parallel_region(pieces);
         let operation = profile::current();
-        let _waiting = profile::waiting();
+        let _waiting = profile::pause();
         if let Some(team) = TEAM.with_borrow(Option::clone) {
             let next = AtomicUsize::new(0);
             team.run(&|| {
                 // A piece has no operations to share, but where it has they stay here: the team is busy.
-                on_one_thread(|| {
-                    let _same = profile::go_on(operation);
+                run_on_one_thread(|| {
+                    let _same = profile::resume(operation);
                     while let Some(piece) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&piece| piece < pieces) {
                         f(piece);
                     }
@@ -215,9 +215,9 @@ fn each(pieces: usize, work: usize, f: &(dyn Fn(usize) + Sync + Send)) {
             });
             return;
         }
-        let flag = Flag::current();
+        let flag = CancelFlag::current();
         (0..pieces).into_par_iter().with_max_len(1).for_each(|piece| {
-            let _same = (profile::go_on(operation), flag.enter());
+            let _same = (profile::resume(operation), flag.enter());
             f(piece);
         });
     }
@@ -255,7 +255,7 @@ impl<T> SharedMut<T> {
 
     /// The spare memory of `vec`, emptied, for `len` elements. It holds no values: [`SharedMut::write`] and
     /// [`SharedMut::unwritten`] are the ways to it, [`SharedMut::slice`] only to what has been written.
-    pub(crate) fn spare(vec: &mut Vec<T>, len: usize) -> Self {
+    pub(crate) fn from_spare_capacity(vec: &mut Vec<T>, len: usize) -> Self {
         vec.clear();
         vec.reserve_exact(len);
         SharedMut { start: vec.as_mut_ptr(), len, marker: PhantomData }
@@ -281,7 +281,7 @@ impl<T> SharedMut<T> {
     /// * The shared memory must outlive the part.
     /// * Of memory that holds values, the part must do so again before they are read.
     #[allow(clippy::mut_from_ref)]
-    pub(crate) unsafe fn unwritten<'a>(&self, start: usize, len: usize) -> &'a mut [MaybeUninit<T>] {
+    pub(crate) unsafe fn slice_uninit<'a>(&self, start: usize, len: usize) -> &'a mut [MaybeUninit<T>] {
         assert!(start.checked_add(len).is_some_and(|end| end <= self.len));
         // SAFETY: in bounds as just checked; exclusive and alive as the caller promises; MaybeUninit asks for no values.
         unsafe { std::slice::from_raw_parts_mut(self.start.add(start).cast(), len) }
@@ -293,7 +293,7 @@ impl<T> SharedMut<T> {
     /// * No other task may reach these elements meanwhile.
     /// * The shared memory must still be there.
     #[inline(always)]
-    pub(crate) unsafe fn write(&self, start: usize, from: &[T])
+    pub(crate) unsafe fn copy_from(&self, start: usize, from: &[T])
     where
         T: Copy,
     {
@@ -314,7 +314,7 @@ impl<T> SharedMut<T> {
     /// # Safety
     /// * The shared memory must still be there while the pointer is used.
     /// * Whatever is reached through the pointer must lie in the slice, and no other task may reach it meanwhile.
-    pub(crate) unsafe fn pointer(&self, start: usize) -> *mut T {
+    pub(crate) unsafe fn ptr(&self, start: usize) -> *mut T {
         assert!(start < self.len);
         // SAFETY: in bounds as just checked.
         unsafe { self.start.add(start) }
@@ -343,9 +343,9 @@ mod tests {
     }
 
     /// Threads that are started anew for each operation.
-    struct Fresh(usize, AtomicUsize);
+    struct ScopedTeam(usize, AtomicUsize);
 
-    impl Team for Fresh {
+    impl ThreadTeam for ScopedTeam {
         fn threads(&self) -> usize {
             self.0
         }
@@ -357,22 +357,22 @@ mod tests {
 
     #[test]
     fn a_team_shares_operations_in_place_of_rayon() {
-        let team = Arc::new(Fresh(3, AtomicUsize::new(0)));
-        let outside = on_one_thread(num_threads);
-        let all = on_team(team.clone(), || {
+        let team = Arc::new(ScopedTeam(3, AtomicUsize::new(0)));
+        let outside = run_on_one_thread(num_threads);
+        let all = run_on_team(team.clone(), || {
             assert_eq!(num_threads(), 3);
             let (all, names) = (Mutex::new(Vec::new()), Mutex::new(std::collections::HashSet::new()));
-            for_each(50, WORTH_SHARING, |piece| {
+            for_each(50, MIN_PARALLEL_WORK, |piece| {
                 assert_eq!(num_threads(), 1, "the team is busy");
                 // What a piece shares itself stays on its thread.
                 let here = std::thread::current().id();
-                for_each(2, WORTH_SHARING, |_| assert_eq!(std::thread::current().id(), here));
+                for_each(2, MIN_PARALLEL_WORK, |_| assert_eq!(std::thread::current().id(), here));
                 assert!(rayon::current_thread_index().is_none(), "none of rayon's threads");
                 names.lock().unwrap().insert(here);
                 all.lock().unwrap().push(piece);
             });
             // Too little to share.
-            for_each(4, WORTH_SHARING - 1, |piece| all.lock().unwrap().push(50 + piece));
+            for_each(4, MIN_PARALLEL_WORK - 1, |piece| all.lock().unwrap().push(50 + piece));
             assert!(!names.into_inner().unwrap().contains(&std::thread::current().id()));
             all.into_inner().unwrap()
         });
@@ -380,7 +380,7 @@ mod tests {
         let mut sorted = all;
         sorted.sort_unstable();
         assert_eq!(sorted, (0..54).collect::<Vec<_>>());
-        assert_eq!(on_one_thread(num_threads), outside);
+        assert_eq!(run_on_one_thread(num_threads), outside);
         assert_eq!(in_pool_of(2, num_threads), 2, "afterwards rayon again");
     }
 
@@ -393,12 +393,12 @@ mod tests {
         for threads in 1..5 {
             in_pool_of(threads, || {
                 assert_eq!(
-                    among(threads, (0..100).collect(), |i: u32| fine(i * i)),
+                    try_map_on(threads, (0..100).collect(), |i: u32| fine(i * i)),
                     Ok((0..100).map(|i| i * i).collect())
                 );
                 let odd = |i: u32| if i % 2 == 1 { Err(i) } else { Ok(i) };
-                assert_eq!(among(threads, vec![2, 4, 7, 6, 9, 1], odd), Err(7));
-                assert_eq!(among(threads, Vec::new(), odd), Ok(Vec::new()));
+                assert_eq!(try_map_on(threads, vec![2, 4, 7, 6, 9, 1], odd), Err(7));
+                assert_eq!(try_map_on(threads, Vec::new(), odd), Ok(Vec::new()));
             });
         }
     }
@@ -415,13 +415,13 @@ mod tests {
                 running.fetch_sub(1, Ordering::SeqCst);
                 fine(i)
             };
-            assert_eq!(among(2, (0..20).collect(), watched), Ok((0..20).collect()));
+            assert_eq!(try_map_on(2, (0..20).collect(), watched), Ok((0..20).collect()));
             assert_eq!(most.into_inner(), 2);
             // One item alone shares its operations among as many.
-            assert_eq!(among(2, vec![0], |_: u32| fine(num_threads())), Ok(vec![2]));
-            assert_eq!(among(1, vec![0, 1], |_: u32| fine(num_threads())), Ok(vec![1, 1]));
+            assert_eq!(try_map_on(2, vec![0], |_: u32| fine(num_threads())), Ok(vec![2]));
+            assert_eq!(try_map_on(1, vec![0, 1], |_: u32| fine(num_threads())), Ok(vec![1, 1]));
         });
-        let outside = on_one_thread(|| side_by_side([0], |_: u32| fine(num_threads())));
+        let outside = run_on_one_thread(|| parallel_try_map([0], |_: u32| fine(num_threads())));
         assert_eq!(outside, Ok(vec![1]), "also from a thread outside of the pool");
     }
 
@@ -429,7 +429,7 @@ mod tests {
     fn while_items_are_left_each_has_a_thread_alone_and_then_there_is_help() {
         in_pool_of(4, || {
             let (begun, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
-            let of_items = among(4, (0..6).collect(), |_: u32| {
+            let of_items = try_map_on(4, (0..6).collect(), |_: u32| {
                 let place = begun.fetch_add(1, Ordering::SeqCst);
                 let at_first = num_threads();
                 // The last two stay until they are the only ones.
@@ -453,7 +453,7 @@ mod tests {
     fn a_thread_without_an_item_takes_pieces_of_the_others_operations() {
         in_pool_of(3, || {
             let begun = AtomicUsize::new(0);
-            let helped = among(3, vec![0, 1], |_: u32| {
+            let helped = try_map_on(3, vec![0, 1], |_: u32| {
                 begun.fetch_add(1, Ordering::SeqCst);
                 wait_until(|| begun.load(Ordering::SeqCst) == 2);
                 let (inside, met) = (AtomicUsize::new(0), AtomicBool::new(false));
@@ -476,18 +476,18 @@ mod tests {
     #[test]
     fn an_item_that_panics_leaves_no_trace() {
         in_pool_of(2, || {
-            let panics = || among(2, vec![0, 1], |i: u32| if i == 1 { panic!("on purpose") } else { fine(i) });
+            let panics = || try_map_on(2, vec![0, 1], |i: u32| if i == 1 { panic!("on purpose") } else { fine(i) });
             assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).is_err());
-            assert!(rayon::broadcast(|_| CREW.with_borrow(Option::is_none)).into_iter().all(|is_none| is_none));
+            assert!(rayon::broadcast(|_| SCHEDULER.with_borrow(Option::is_none)).into_iter().all(|is_none| is_none));
         });
     }
 
     #[test]
     fn alone_is_alone_inside_and_outside_of_items() {
         in_pool_of(4, || {
-            let inside = |_: u32| fine(on_one_thread(num_threads));
-            assert_eq!(among(4, vec![0, 1], inside), Ok(vec![1, 1]));
-            assert_eq!(on_one_thread(|| side_by_side(0..3, |_| fine(num_threads()))), Ok(vec![1, 1, 1]));
+            let inside = |_: u32| fine(run_on_one_thread(num_threads));
+            assert_eq!(try_map_on(4, vec![0, 1], inside), Ok(vec![1, 1]));
+            assert_eq!(run_on_one_thread(|| parallel_try_map(0..3, |_| fine(num_threads()))), Ok(vec![1, 1, 1]));
         });
     }
 }

@@ -32,9 +32,9 @@ pub const MONTHS: [&str; 12] = [
 pub const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
 /// The first date that is written: on it Japan took up the Gregorian calendar.
-pub const FIRST: Date = Date { year: 1873, month: 1, day: 1 };
+pub const FIRST_DATE: Date = Date { year: 1873, month: 1, day: 1 };
 /// The last one.
-pub const LAST: Date = Date { year: 2049, month: 12, day: 31 };
+pub const LAST_DATE: Date = Date { year: 2049, month: 12, day: 31 };
 
 /// Days of four centuries, after which the calendar repeats.
 const CYCLE: i64 = 146_097;
@@ -57,7 +57,7 @@ impl Date {
     }
 
     /// The date so many days after 1970-01-01: the inverse of [`Date::days`].
-    pub fn of_days(days: i64) -> Self {
+    pub fn from_days(days: i64) -> Self {
         let days = days + 719_468;
         let day = days.rem_euclid(CYCLE);
         // Take the leap days out that came before, and every year has 365 days.
@@ -119,11 +119,11 @@ const fn date(year: i64, month: u32, day: u32) -> Date {
 /// The eras since the Gregorian calendar. The emperors Meiji and Taishō died on the first day of the next era, so two
 /// days are in two eras; Shōwa and Heisei ended with the day before the next began.
 pub static ERAS: [Era; 5] = [
-    Era::new("明治", 'M', 1868, FIRST, date(1912, 7, 30)),
+    Era::new("明治", 'M', 1868, FIRST_DATE, date(1912, 7, 30)),
     Era::new("大正", 'T', 1912, date(1912, 7, 30), date(1926, 12, 25)),
     Era::new("昭和", 'S', 1926, date(1926, 12, 25), date(1989, 1, 7)),
     Era::new("平成", 'H', 1989, date(1989, 1, 8), date(2019, 4, 30)),
-    Era::new("令和", 'R', 2019, date(2019, 5, 1), LAST),
+    Era::new("令和", 'R', 2019, date(2019, 5, 1), LAST_DATE),
 ];
 
 #[cfg(test)]
@@ -149,15 +149,15 @@ mod tests {
         ];
         for (date, days, weekday) in known {
             assert_eq!((date.days(), date.weekday()), (days, weekday), "{date}");
-            assert_eq!(Date::of_days(days), date);
+            assert_eq!(Date::from_days(days), date);
         }
     }
 
     #[test]
     fn days_and_dates_are_each_others_inverse_and_follow_one_another() {
-        let mut before = Date::of_days(-800_001);
+        let mut before = Date::from_days(-800_001);
         for days in -800_000..800_000 {
-            let date = Date::of_days(days);
+            let date = Date::from_days(days);
             assert_eq!(date.days(), days);
             let is_leap = before.year % 4 == 0 && (before.year % 100 != 0 || before.year % 400 == 0);
             let length = match before.month {
@@ -184,6 +184,6 @@ mod tests {
         }
         let last = |name: &str| ERAS.iter().find(|era| era.name == name).map(|era| era.year(era.last));
         assert_eq!([last("明治"), last("大正"), last("昭和"), last("平成")], [Some(45), Some(15), Some(64), Some(31)]);
-        assert_eq!(ERAS[0].year(FIRST), 6);
+        assert_eq!(ERAS[0].year(FIRST_DATE), 6);
     }
 }

@@ -5,43 +5,43 @@
 //! counted in a table, those of too few texts dropped, and the rest written column by column. Neither a matrix by rows
 //! nor a search in the whole vocabulary is needed.
 
-use super::columns::{Columns, Plain};
+use super::column_matrix::{ColumnMatrix, PlainColumns};
 use super::packed::PackedColumns;
 use super::vocabulary::{CountedTexts, Vocabulary, block_of, row_scales, term_frequency};
 use chumoku_kernels::parallel;
 
 /// What decides which n-grams are features.
 #[derive(Clone, Copy)]
-pub(crate) struct Choice<'a> {
+pub(crate) struct FeatureSelection<'a> {
     /// Texts that must contain an n-gram.
-    pub at_least: u32,
+    pub min_document_frequency: u32,
     /// Most features; where there are more, the n-grams of the most texts are kept, of equals those of the lowest hash.
-    pub most: usize,
+    pub max_features: usize,
     /// The power of its relevance by which an n-gram counts.
     pub relevance: f64,
     /// The numbers of the right answer for each text.
     pub labels: &'a [&'a [u32]],
     pub classes: usize,
     /// Features of what stands beside the texts.
-    pub beside: usize,
+    pub column_features: usize,
 }
 
 /// N-grams of texts that one shard counts, about. Few in tests, so that groups have several shards there too.
-const SHARD: usize = if cfg!(test) { 1 << 10 } else { 1 << 16 };
+const SHARD_NGRAMS: usize = if cfg!(test) { 1 << 10 } else { 1 << 16 };
 /// Groups of adjacent shards that are worked on side by side.
 const GROUPS: usize = 16;
 /// Least weight of an n-gram that all classes use alike.
-const LEAST_RELEVANCE: f64 = 1e-3;
+const MIN_RELEVANCE: f64 = 1e-3;
 
 /// Columns of adjacent hashes.
 #[derive(Default)]
-pub(crate) struct Part {
+pub(crate) struct ColumnGroup {
     /// Ascending.
     hashes: Vec<u64>,
     columns: PackedColumns,
 }
 
-impl Part {
+impl ColumnGroup {
     fn for_each(&self, mut each: impl FnMut(u64, &[u32], &[u32])) {
         let mut hashes = self.hashes.iter();
         self.columns.for_each(|_, rows, counts| {
@@ -59,48 +59,52 @@ impl Part {
 
 /// The features of the texts, and the texts' rows by columns.
 #[cfg(test)]
-pub(crate) fn features(counted: &CountedTexts, choice: &Choice<'_>) -> (Vocabulary, Columns) {
-    features_of(count(counted, choice.at_least), counted, choice)
+pub(crate) fn count_and_select(counted: &CountedTexts, choice: &FeatureSelection<'_>) -> (Vocabulary, ColumnMatrix) {
+    select_features(count_ngrams(counted, choice.min_document_frequency), counted, choice)
 }
 
 /// Returns the features, and the texts' rows by columns. `parts` has the columns of n-grams in the order of their hashes;
 /// `first` has the features of the columns beside the texts.
-pub(crate) fn features_of(mut parts: Vec<Part>, first: &CountedTexts, choice: &Choice<'_>) -> (Vocabulary, Columns) {
-    keep_most_frequent(&mut parts, choice.most);
+pub(crate) fn select_features(
+    mut parts: Vec<ColumnGroup>,
+    first: &CountedTexts,
+    choice: &FeatureSelection<'_>,
+) -> (Vocabulary, ColumnMatrix) {
+    keep_most_frequent(&mut parts, choice.max_features);
     let texts = choice.labels.len();
-    let weights = weigh(&parts, choice);
-    let scales = scales(&parts, &weights, texts);
-    let beside = beside_columns(first, choice.beside);
+    let weights = column_weights(&parts, choice);
+    let scales = all_row_scales(&parts, &weights, texts);
+    let beside = feature_columns(first, choice.column_features);
     let vocabulary =
         Vocabulary::new(parts.iter().flat_map(|part| part.hashes.iter().copied()).collect(), weights.concat());
     let weighed = parts.into_iter().map(|part| part.columns).zip(weights).collect();
-    (vocabulary, Columns::of_counts(weighed, scales, beside))
+    (vocabulary, ColumnMatrix::from_counts(weighed, scales, beside))
 }
 
 /// The columns of what stands beside the texts.
-fn beside_columns(counted: &CountedTexts, features: usize) -> Plain {
+fn feature_columns(counted: &CountedTexts, features: usize) -> PlainColumns {
     let mut columns: Vec<Vec<(u32, f32)>> = vec![Vec::new(); features];
-    for (row, (indices, found)) in (0..).zip(counted.beside()) {
+    for (row, (indices, found)) in (0..).zip(counted.columns()) {
         indices.iter().zip(found).for_each(|(&feature, &value)| columns[feature as usize].push((row, value)));
     }
-    let mut found = Plain::default();
+    let mut found = PlainColumns::default();
     columns.iter().for_each(|column| found.push(column.iter().copied()));
     found
 }
 
 /// The columns of all n-grams of `at_least` as many texts, in order of their hashes.
-pub(crate) fn count(counted: &CountedTexts, at_least: u32) -> Vec<Part> {
+pub(crate) fn count_ngrams(counted: &CountedTexts, at_least: u32) -> Vec<ColumnGroup> {
     let texts: Vec<(&[u64], &[u32])> = counted.texts().collect();
     let all: usize = texts.iter().map(|text| text.0.len()).sum();
-    let shards = (all / SHARD).next_power_of_two().min(1 << 16);
+    let shards = (all / SHARD_NGRAMS).next_power_of_two().min(1 << 16);
     let groups = shards.min(GROUPS);
     let slice = counted.slice();
-    let shard_of = |hash: u64| slice.part(hash, shards);
+    let shard_of = |hash: u64| slice.part_index(hash, shards);
     let of_group = |group: usize| {
         let shards = shards / groups * group..shards / groups * (group + 1);
         let mut next: Vec<usize> =
             texts.iter().map(|text| text.0.partition_point(|&hash| shard_of(hash) < shards.start)).collect();
-        let (mut counter, mut part) = (Counter::default(), Part::default());
+        let (mut counter, mut part) = (ShardCounter::default(), ColumnGroup::default());
         for shard in shards {
             counter.clear();
             for (row, (text, next)) in texts.iter().zip(&mut next).enumerate() {
@@ -118,7 +122,7 @@ pub(crate) fn count(counted: &CountedTexts, at_least: u32) -> Vec<Part> {
 
 /// The n-grams of one shard.
 #[derive(Default)]
-struct Counter {
+struct ShardCounter {
     /// An open table with a place for each n-gram: its hash, and the texts that have it (0: the place is free).
     table: Vec<(u64, u32)>,
     hashes: Vec<u64>,
@@ -128,7 +132,7 @@ struct Counter {
     kept: Vec<(u64, u32)>,
 }
 
-impl Counter {
+impl ShardCounter {
     fn clear(&mut self) {
         self.hashes.clear();
         self.rows.clear();
@@ -142,7 +146,7 @@ impl Counter {
         self.rows.resize(self.hashes.len(), row);
     }
 
-    fn write(&mut self, at_least: u32, part: &mut Part) {
+    fn write(&mut self, at_least: u32, part: &mut ColumnGroup) {
         let size = (2 * self.hashes.len()).next_power_of_two();
         self.table.clear();
         self.table.resize(size, (0, 0));
@@ -200,11 +204,11 @@ impl Counter {
 const DROPPED: u64 = u64::MAX;
 
 /// Drops all but the `most` n-grams of the most texts, of equals those of the lowest hash.
-fn keep_most_frequent(parts: &mut [Part], most: usize) {
+fn keep_most_frequent(parts: &mut [ColumnGroup], most: usize) {
     if parts.iter().map(|part| part.hashes.len()).sum::<usize>() <= most {
         return;
     }
-    let frequencies = |part: &Part| {
+    let frequencies = |part: &ColumnGroup| {
         let mut found = Vec::with_capacity(part.hashes.len());
         part.for_each(|_, rows, _| found.push(rows.len() as u32));
         found
@@ -215,7 +219,7 @@ fn keep_most_frequent(parts: &mut [Part], most: usize) {
     let least = most.checked_sub(1).map_or(u32::MAX, |last| all[last]);
     let mut room = most - all.iter().take_while(|&&texts| texts > least).count();
     for part in parts {
-        let mut kept = Part::default();
+        let mut kept = ColumnGroup::default();
         part.for_each(|hash, rows, counts| {
             let texts = rows.len() as u32;
             let is_last = texts == least && room > 0;
@@ -229,12 +233,12 @@ fn keep_most_frequent(parts: &mut [Part], most: usize) {
 }
 
 /// idf · √s of every column, or another power of s, by parts.
-fn weigh(parts: &[Part], choice: &Choice<'_>) -> Vec<Vec<f32>> {
-    let Choice { labels, classes, relevance: power, .. } = *choice;
+fn column_weights(parts: &[ColumnGroup], choice: &FeatureSelection<'_>) -> Vec<Vec<f32>> {
+    let FeatureSelection { labels, classes, relevance: power, .. } = *choice;
     let raised = |relevance: f64| if power == 0.5 { relevance.sqrt() } else { relevance.powf(power) };
     let numbers = |row: u32| labels[row as usize].iter().map(|&label| label as usize);
     let texts = labels.len() as f64;
-    let of_classes = |part: &Part| {
+    let of_classes = |part: &ColumnGroup| {
         let mut sums = vec![0_usize; classes];
         part.for_each(|_, rows, _| rows.iter().flat_map(|&row| numbers(row)).for_each(|label| sums[label] += 1));
         sums
@@ -247,7 +251,7 @@ fn weigh(parts: &[Part], choice: &Choice<'_>) -> Vec<Vec<f32>> {
     }
     let of_class: Vec<f64> = of_class.iter().map(|&sum| sum as f64).collect();
     let all: f64 = of_class.iter().sum();
-    let weigh = |part: &Part| {
+    let weigh = |part: &ColumnGroup| {
         let mut counts = Vec::new();
         let mut weights = Vec::with_capacity(part.hashes.len());
         part.for_each(|_, rows, _| {
@@ -259,7 +263,7 @@ fn weigh(parts: &[Part], choice: &Choice<'_>) -> Vec<Vec<f32>> {
                 let (inside, outside) = (count / total, (sum - count) / (all - total));
                 (inside / outside).ln().abs()
             });
-            let relevance = raised(ratios.fold(0.0, f64::max)).max(LEAST_RELEVANCE) as f32;
+            let relevance = raised(ratios.fold(0.0, f64::max)).max(MIN_RELEVANCE) as f32;
             let idf = (1.0 + ((1.0 + texts) / (1.0 + rows.len() as f64)).ln()) as f32;
             weights.push(idf * relevance);
         });
@@ -269,7 +273,7 @@ fn weigh(parts: &[Part], choice: &Choice<'_>) -> Vec<Vec<f32>> {
 }
 
 /// By what the values of each text's two blocks are multiplied.
-fn scales(parts: &[Part], weights: &[Vec<f32>], texts: usize) -> Vec<[f32; 2]> {
+fn all_row_scales(parts: &[ColumnGroup], weights: &[Vec<f32>], texts: usize) -> Vec<[f32; 2]> {
     /// Parts whose sums are held at a time.
     const AT_A_TIME: usize = 8;
     let add = |i: usize| {

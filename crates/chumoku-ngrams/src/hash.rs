@@ -7,7 +7,7 @@ pub fn fnv1a(bytes: &[u8]) -> u64 {
 }
 
 /// The 64-bit finaliser of MurmurHash3 (Appleby).
-pub fn finalise(mut hash: u64) -> u64 {
+pub fn finalize(mut hash: u64) -> u64 {
     hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
     hash = (hash ^ (hash >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
     hash ^ (hash >> 33)

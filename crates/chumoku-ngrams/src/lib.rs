@@ -39,39 +39,39 @@
 //! - `vector`: sums of long vectors in a fixed order
 //! - `vocabulary`: the features, and the TF-IDF row of a text
 
-mod amount;
-mod answer;
-pub mod beside;
 pub mod calendar;
-mod columns;
+mod column_matrix;
 mod error;
+pub mod feature_columns;
 mod features;
 pub mod hash;
 mod loss;
+mod memory_estimate;
 mod model;
 mod newton;
+mod objective;
 mod packed;
 mod pairs;
-mod problem;
-mod select;
 mod sparse;
+mod target;
 mod tensors;
 mod tokens;
+mod train;
 mod vector;
 mod vocabulary;
 
 #[cfg(test)]
 mod tests;
 
-pub use answer::Answer;
-pub use answer::{loss as loss_of, numbers_of};
 pub use error::NgramError;
 pub use model::{NgramModel, NgramReport};
-pub use select::NgramData;
-pub use select::WarmStart;
+pub use target::NgramTarget;
+pub use target::{label_ids_of, log_loss as loss_of};
 pub use tensors::NgramTensors;
 pub use tokens::NgramScheme;
 pub use tokens::words;
+pub use train::NgramData;
+pub use train::WarmStart;
 
 use serde::{Deserialize, Serialize};
 
@@ -123,7 +123,7 @@ impl NgramConfig {
     /// characters show an overlap better than long ones. Both were chosen by cross-validation within the training rows of two
     /// Japanese data sets.
     #[must_use]
-    pub fn usual(are_pairs: bool) -> NgramConfig {
+    pub fn default_for(are_pairs: bool) -> NgramConfig {
         let mut config = NgramConfig::default();
         if are_pairs {
             config.relevance = 0.0;

@@ -1,11 +1,11 @@
 //! The trained model: from a text to class scores.
 
-use super::answer::outputs_of;
-use super::sparse::{Sparse, multiply_row};
-use super::tokens::{NgramScheme, Reader};
+use super::sparse::{SparseRows, multiply_row};
+use super::target::num_outputs;
+use super::tokens::{NgramReader, NgramScheme};
 use super::vocabulary::{CountedTexts, Vocabulary};
-use crate::beside;
-use chumoku_kernels::halt::Flag;
+use crate::feature_columns;
+use chumoku_kernels::cancel::CancelFlag;
 use chumoku_kernels::parallel;
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ pub struct NgramModel {
     /// Logarithm of each class's share; of labels that do not exclude each other, the log-odds of each.
     pub(super) prior: Vec<f32>,
     /// Whether labels do not exclude each other.
-    pub(super) is_set: bool,
+    pub(super) is_multi_label: bool,
     pub(super) report: Option<NgramReport>,
 }
 
@@ -52,7 +52,7 @@ impl NgramModel {
 
     /// Features of a row: n-grams, then what stands beside the text.
     pub(super) fn num_inputs(&self) -> usize {
-        self.vocabulary.len() + beside::num_features(&self.scheme.columns)
+        self.vocabulary.len() + feature_columns::num_features(&self.scheme.columns)
     }
 
     /// Bytes that the model holds.
@@ -89,12 +89,12 @@ impl NgramModel {
     /// # Shapes
     ///
     /// Returns (texts, classes).
-    pub fn logits_of(&self, texts: &[&str]) -> Vec<f32> {
+    pub fn logits_batch(&self, texts: &[&str]) -> Vec<f32> {
         let classes = self.num_classes();
         let mut logits = vec![0.0; texts.len() * classes];
         /// Texts that one task reads.
         const TEXTS_PER_TASK: usize = 16;
-        let halting = Flag::current();
+        let halting = CancelFlag::current();
         parallel::for_each_chunk(&mut logits, TEXTS_PER_TASK * classes, |task, logits| {
             let mut scratch = Scratch::default();
             for (row, text) in logits.chunks_exact_mut(classes).zip(&texts[task * TEXTS_PER_TASK..]) {
@@ -112,12 +112,12 @@ impl NgramModel {
         row.values.clear();
         let hashes = scratch.reader.read(text, &self.scheme).chunk_by(|a, b| a == b);
         self.vocabulary.push_row(hashes.map(|run| (run[0], run.len() as u32)), row);
-        let beside = &mut scratch.beside;
+        let beside = &mut scratch.columns;
         beside.indices.clear();
         beside.values.clear();
         let NgramScheme { columns, column_scale, .. } = &self.scheme;
-        beside::push_features(columns, *column_scale, text, &mut beside.indices, &mut beside.values);
-        self.vocabulary.push_beside((&beside.indices, &beside.values), row);
+        feature_columns::push_features(columns, *column_scale, text, &mut beside.indices, &mut beside.values);
+        self.vocabulary.push_columns((&beside.indices, &beside.values), row);
         if row.indices.is_empty() {
             logits.copy_from_slice(&self.prior);
             return;
@@ -126,7 +126,7 @@ impl NgramModel {
         let scores = &mut logits[..bias.len()];
         scores.copy_from_slice(bias);
         multiply_row(&row.indices, &row.values, weights, scores);
-        if let ([first, second], [_], false) = (logits, bias, self.is_set) {
+        if let ([first, second], [_], false) = (logits, bias, self.is_multi_label) {
             (*first, *second) = (*first * -0.5, *first * 0.5);
         }
     }
@@ -149,26 +149,26 @@ impl NgramModel {
         self.write_logits(text, &mut scratch, &mut logits);
         let outputs = self.outputs();
         let row = &scratch.row;
-        let named: HashMap<u64, String> = Reader::named(text, &self.scheme).into_iter().collect();
+        let named: HashMap<u64, String> = NgramReader::read_named(text, &self.scheme).into_iter().collect();
         let parts = row.indices.iter().zip(&row.values).filter_map(|(&feature, &value)| {
             let feature = feature as usize;
             let name = named.get(self.vocabulary.hashes().get(feature)?)?;
-            Some((name.clone(), value * self.of_class(&self.weights[feature * outputs..][..outputs], class)))
+            Some((name.clone(), value * self.class_weight(&self.weights[feature * outputs..][..outputs], class)))
         });
         parts.collect()
     }
 
     /// What a feature's weights do for a class, less the mean of what they do for the others.
-    fn of_class(&self, weights: &[f32], class: usize) -> f32 {
+    fn class_weight(&self, weights: &[f32], class: usize) -> f32 {
         match weights {
-            [one] if !self.is_set => {
+            [one] if !self.is_multi_label => {
                 if class == 1 {
                     *one
                 } else {
                     -one
                 }
             }
-            many if self.is_set => many[class],
+            many if self.is_multi_label => many[class],
             many => {
                 let others = many.iter().sum::<f32>() - many[class];
                 many[class] - others / (many.len() - 1) as f32
@@ -179,7 +179,7 @@ impl NgramModel {
     /// The n-grams that speak most for each class in texts of it, at most `most` of each, the strongest first: what they add to its
     /// score there on average, less the mean of what they add to the others. Of n-grams that are part of each other only the
     /// strongest is given.
-    pub fn strongest(&self, texts: &[&str], answers: &[&[u32]], most: usize) -> Vec<Vec<(String, f32)>> {
+    pub fn strongest_ngrams(&self, texts: &[&str], answers: &[&[u32]], most: usize) -> Vec<Vec<(String, f32)>> {
         /// Candidates for each that is wanted: many are parts of others.
         const CANDIDATES: usize = 20;
         let outputs = self.outputs();
@@ -193,7 +193,8 @@ impl NgramModel {
                 let range = rows.starts[row]..rows.starts[row + 1];
                 rows.indices[range.clone()].iter().zip(&rows.values[range]).for_each(|(&f, x)| sums[f as usize] += x);
             }
-            let strength = |f: usize| sums[f] / count * self.of_class(&self.weights[f * outputs..][..outputs], class);
+            let strength =
+                |f: usize| sums[f] / count * self.class_weight(&self.weights[f * outputs..][..outputs], class);
             let mut all: Vec<(usize, f32)> =
                 (0..self.num_features()).filter(|&f| sums[f] > 0.0).map(|f| (f, strength(f))).collect();
             all.retain(|of| of.1 > 0.0);
@@ -210,7 +211,7 @@ impl NgramModel {
             if missing == 0 {
                 break;
             }
-            for (hash, name) in Reader::named(text, &self.scheme) {
+            for (hash, name) in NgramReader::read_named(text, &self.scheme) {
                 if let Some(slot @ None) = names.get_mut(&hash) {
                     *slot = Some(name);
                     missing -= 1;
@@ -234,14 +235,14 @@ impl NgramModel {
     }
 
     pub(super) fn outputs(&self) -> usize {
-        outputs_of(self.num_classes(), self.is_set)
+        num_outputs(self.num_classes(), self.is_multi_label)
     }
 }
 
 #[derive(Default)]
 struct Scratch {
-    reader: Reader,
-    row: Sparse,
+    reader: NgramReader,
+    row: SparseRows,
     /// Of what stands beside the text.
-    beside: Sparse,
+    columns: SparseRows,
 }

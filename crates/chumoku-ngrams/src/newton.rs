@@ -6,12 +6,12 @@
 //! frameworks for large-scale linear classification", ACML 2018; Galli & Lin, "A study on truncated Newton methods for
 //! linear classification", IEEE TNNLS 2021.
 
-use super::problem::{Problem, Vector};
+use super::objective::{DualVector, LogisticObjective};
 use super::vector::{add_scaled, dot, scale_and_add};
-use chumoku_kernels::halt;
+use chumoku_kernels::cancel;
 
 /// When to stop.
-pub(crate) struct Stop<'a> {
+pub(crate) struct StopCriteria<'a> {
     /// Norm of the gradient, relative to its norm where W = 0 and b = b₀.
     pub tolerance: f64,
     pub is_cancelled: &'a (dyn Fn() -> bool + Sync),
@@ -21,49 +21,49 @@ pub(crate) struct Stop<'a> {
 
 /// What a fit ended with.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Outcome {
+pub(crate) struct SolverOutcome {
     /// Products with the Gram matrix.
     pub products: usize,
     pub relative_gradient: f64,
 }
 
-const MOST_STEPS: usize = 100;
-const MOST_CONJUGATE_STEPS: usize = 200;
+const MAX_STEPS: usize = 100;
+const MAX_CONJUGATE_STEPS: usize = 200;
 /// A relative gradient that f32 cannot make smaller.
-const NOISE: f64 = 1e-7;
+const GRADIENT_NOISE: f64 = 1e-7;
 /// Share of the fall which the slope promises that a step must keep.
 const ARMIJO: f64 = 0.01;
-const SHORTEST: f32 = 1e-4;
+const MIN_STEP_LENGTH: f32 = 1e-4;
 
 /// Minimises objectives that differ in C only.
-pub(crate) struct Solver<'a> {
-    problem: &'a Problem<'a>,
+pub(crate) struct NewtonSolver<'a> {
+    problem: &'a LogisticObjective<'a>,
     /// Norm of the gradient where W = 0 and b = b₀, of C = 1.
     first_norm: f64,
     probabilities: Vec<f32>,
-    gradient: Vector,
+    gradient: DualVector,
     /// What products are added up in.
     work: Vec<Vec<f32>>,
 }
 
-impl<'a> Solver<'a> {
-    pub(crate) fn new(problem: &'a Problem<'a>) -> Self {
+impl<'a> NewtonSolver<'a> {
+    pub(crate) fn new(problem: &'a LogisticObjective<'a>) -> Self {
         let gradient = problem.zero();
         let probabilities = gradient.dual.clone();
-        let mut solver = Solver { problem, first_norm: 1.0, probabilities, gradient, work: Vec::new() };
+        let mut solver = NewtonSolver { problem, first_norm: 1.0, probabilities, gradient, work: Vec::new() };
         solver.first_norm = solver.gradient_at(&problem.start(), 1.0).max(f64::MIN_POSITIVE);
         solver
     }
 
     /// Minimises the objective from `at` on, which ends as the solution.
-    pub(crate) fn fit(&mut self, at: &mut Vector, c: f32, stop: &Stop) -> Outcome {
-        let mut outcome = Outcome::default();
-        for steps in 0..=MOST_STEPS {
+    pub(crate) fn fit(&mut self, at: &mut DualVector, c: f32, stop: &StopCriteria) -> SolverOutcome {
+        let mut outcome = SolverOutcome::default();
+        for steps in 0..=MAX_STEPS {
             outcome.relative_gradient = self.gradient_at(at, c) / (f64::from(c) * self.first_norm);
             outcome.products += 1;
             // One step at least, for the start may be the solution of another C.
-            let tolerance = if steps == 0 { NOISE } else { stop.tolerance.max(NOISE) };
-            if outcome.relative_gradient <= tolerance || steps == MOST_STEPS || (stop.is_cancelled)() {
+            let tolerance = if steps == 0 { GRADIENT_NOISE } else { stop.tolerance.max(GRADIENT_NOISE) };
+            if outcome.relative_gradient <= tolerance || steps == MAX_STEPS || (stop.is_cancelled)() {
                 break;
             }
             (stop.progress)(steps, outcome.relative_gradient);
@@ -81,12 +81,12 @@ impl<'a> Solver<'a> {
     }
 
     /// Makes the scores of a point from its A.
-    pub(crate) fn fill_scores(&mut self, of: &mut Vector) {
+    pub(crate) fn fill_scores(&mut self, of: &mut DualVector) {
         self.problem.fill_scores(of, &mut self.work);
     }
 
     /// Finds probabilities and gradient; returns the gradient's norm.
-    fn gradient_at(&mut self, at: &Vector, c: f32) -> f64 {
+    fn gradient_at(&mut self, at: &DualVector, c: f32) -> f64 {
         self.problem.probabilities(at, &mut self.probabilities);
         self.problem.gradient(at, c, &self.probabilities, &mut self.gradient);
         self.problem.fill_scores(&mut self.gradient, &mut self.work);
@@ -95,27 +95,28 @@ impl<'a> Solver<'a> {
 
     /// Conjugate gradients on H d = −g until the preconditioned norm of the residual is `accuracy` times that of g.
     /// Returns d and the number of products.
-    fn newton_step(&mut self, c: f32, accuracy: f64, stop: &Stop) -> (Vector, usize) {
+    fn newton_step(&mut self, c: f32, accuracy: f64, stop: &StopCriteria) -> (DualVector, usize) {
         let problem = self.problem;
         let preconditioner = problem.preconditioner(&self.probabilities, c);
-        let conditioned =
-            |residual: &Vector| -> Vec<f32> { residual.bias.iter().zip(&preconditioner).map(|(r, m)| m * r).collect() };
-        let along = |residual: &Vector, bias: &[f32]| -> f64 {
+        let conditioned = |residual: &DualVector| -> Vec<f32> {
+            residual.bias.iter().zip(&preconditioner).map(|(r, m)| m * r).collect()
+        };
+        let along = |residual: &DualVector, bias: &[f32]| -> f64 {
             let bias = residual.bias.iter().zip(bias).map(|(r, z)| f64::from(*r) * f64::from(*z));
             dot(&residual.dual, &residual.scores) + bias.sum::<f64>()
         };
         let mut step = problem.zero();
         // Nobody asks for its scores.
-        let mut product = Vector { scores: Vec::new(), ..problem.zero() };
+        let mut product = DualVector { scores: Vec::new(), ..problem.zero() };
         let mut residual = self.gradient.clone();
         for part in [&mut residual.dual, &mut residual.scores, &mut residual.bias] {
             part.iter_mut().for_each(|x| *x = -*x);
         }
-        let mut direction = Vector { bias: conditioned(&residual), ..residual.clone() };
+        let mut direction = DualVector { bias: conditioned(&residual), ..residual.clone() };
         let mut norm = along(&residual, &direction.bias);
         let enough = norm.sqrt() * accuracy;
-        for products in 1..=MOST_CONJUGATE_STEPS {
-            halt::check();
+        for products in 1..=MAX_CONJUGATE_STEPS {
+            cancel::check();
             problem.hessian_times(&self.probabilities, c, &direction, &mut product);
             // ⟨d, H d⟩ takes no scores but those of d.
             let rate = (norm / product.dot(&direction)) as f32;
@@ -136,18 +137,18 @@ impl<'a> Solver<'a> {
             scale_and_add(&mut direction.scores, keep, &residual.scores);
             scale_and_add(&mut direction.bias, keep, &bias);
         }
-        (step, MOST_CONJUGATE_STEPS)
+        (step, MAX_CONJUGATE_STEPS)
     }
 
     /// The first of 1, ½, ¼, … at which the objective falls enough; none if f32 can tell no better point from this one.
-    fn step_length(&self, at: &Vector, step: &Vector, c: f32) -> Option<f32> {
+    fn step_length(&self, at: &DualVector, step: &DualVector, c: f32) -> Option<f32> {
         let problem = self.problem;
         // The penalty is a parabola along the step.
         let weights = [dot(&step.dual, &at.scores), dot(&step.dual, &step.scores)];
         let before = f64::from(c) * problem.loss(at, 0.0, step);
         let slope = self.gradient.dot(step);
         let mut length = 1.0_f32;
-        while length > SHORTEST {
+        while length > MIN_STEP_LENGTH {
             let far = f64::from(length);
             let penalty =
                 far * weights[0] + 0.5 * far * far * weights[1] + problem.bias_penalty_added(at, length, step);

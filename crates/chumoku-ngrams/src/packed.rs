@@ -19,7 +19,7 @@ impl PackedColumns {
     }
 
     /// Entries of all columns.
-    pub(crate) fn stored(&self) -> usize {
+    pub(crate) fn num_entries(&self) -> usize {
         self.stored
     }
 
@@ -101,7 +101,7 @@ mod tests {
             let mut found = Vec::new();
             packed.for_each(|block, rows, counts| found.push((block, rows.to_vec(), counts.to_vec())));
             prop_assert_eq!(packed.len(), columns.len());
-            prop_assert_eq!(packed.stored(), columns.iter().map(|column| column.1.len()).sum::<usize>());
+            prop_assert_eq!(packed.num_entries(), columns.iter().map(|column| column.1.len()).sum::<usize>());
             prop_assert_eq!(found, columns);
         }
     }

@@ -7,14 +7,14 @@ use chumoku_kernels::parallel;
 
 /// A sparse matrix in compressed rows: row i holds `indices[starts[i]..starts[i + 1]]`, ascending, with their `values`.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Sparse {
+pub(crate) struct SparseRows {
     pub starts: Vec<usize>,
     pub indices: Vec<u32>,
     pub values: Vec<f32>,
 }
 
-impl Sparse {
-    pub(crate) fn rows(&self) -> usize {
+impl SparseRows {
+    pub(crate) fn num_rows(&self) -> usize {
         self.starts.len() - 1
     }
 
@@ -24,8 +24,8 @@ impl Sparse {
     }
 
     /// self · `dense` + `bias` in every row, `dense` having as many columns as `bias` is long.
-    pub(crate) fn times_plus(&self, dense: &[f32], bias: &[f32]) -> Vec<f32> {
-        let mut out = bias.repeat(self.rows());
+    pub(crate) fn matmul_plus(&self, dense: &[f32], bias: &[f32]) -> Vec<f32> {
+        let mut out = bias.repeat(self.num_rows());
         parallel::for_each_chunk(&mut out, ROWS_PER_TASK * bias.len(), |task, out| {
             for (row, out) in (task * ROWS_PER_TASK..).zip(out.chunks_exact_mut(bias.len())) {
                 let (columns, values) = self.row(row);

@@ -1,11 +1,11 @@
 //! A model as plain named arrays, for a file, and back.
 
-use super::answer::outputs_of;
 use super::error::NgramError;
 use super::model::NgramModel;
+use super::target::num_outputs;
 use super::tokens::NgramScheme;
 use super::vocabulary::Vocabulary;
-use crate::beside;
+use crate::feature_columns;
 use chumoku_text::tr;
 use std::borrow::Cow;
 
@@ -25,7 +25,7 @@ pub struct NgramTensors<'a> {
     /// W.
     pub weights: Cow<'a, [f32]>,
     /// The rows of W for what stands beside the text, (features of the columns, outputs); empty where no columns are read.
-    pub beside: Cow<'a, [f32]>,
+    pub columns: Cow<'a, [f32]>,
     /// b.
     pub bias: Cow<'a, [f32]>,
     /// Logarithm of each class's share of the training rows: the answer to a text without any feature.
@@ -43,8 +43,8 @@ impl NgramTensors<'_> {
             ("bias", vec![outputs]),
             ("prior", vec![self.prior.len()]),
         ];
-        if !self.beside.is_empty() {
-            shapes.push(("columns", vec![self.beside.len() / outputs.max(1), outputs]));
+        if !self.columns.is_empty() {
+            shapes.push(("columns", vec![self.columns.len() / outputs.max(1), outputs]));
         }
         shapes
     }
@@ -61,7 +61,7 @@ impl NgramModel {
             hashes: self.vocabulary.hashes().iter().map(|&hash| hash as i64).collect(),
             idf: self.vocabulary.idf().into(),
             weights: weights.into(),
-            beside: beside.into(),
+            columns: beside.into(),
             bias: bias.into(),
             prior: self.prior.as_slice().into(),
         }
@@ -79,21 +79,25 @@ impl NgramModel {
         let classes = tensors.prior.len();
         let features = tensors.hashes.len();
         if classes < 2 {
-            return Err(wrong("prior", tr!("at least two classes", "2 つ以上のクラス"), classes.to_string()));
+            return Err(tensor_error("prior", tr!("at least two classes", "2 つ以上のクラス"), classes.to_string()));
         }
         if features > u32::MAX as usize {
-            return Err(wrong("hashes", tr!("at most {} features", "{} 個以下の特徴", u32::MAX), features.to_string()));
+            return Err(tensor_error(
+                "hashes",
+                tr!("at most {} features", "{} 個以下の特徴", u32::MAX),
+                features.to_string(),
+            ));
         }
-        let outputs = outputs_of(classes, is_set);
+        let outputs = num_outputs(classes, is_set);
         let weights = features.checked_mul(outputs);
-        length("idf", &tensors.idf, Some(features))?;
-        length("weights", &tensors.weights, weights)?;
-        length("columns", &tensors.beside, beside::num_features(&scheme.columns).checked_mul(outputs))?;
-        length("bias", &tensors.bias, Some(outputs))?;
-        let weights = [("weights", &tensors.weights), ("columns", &tensors.beside)];
+        check_length("idf", &tensors.idf, Some(features))?;
+        check_length("weights", &tensors.weights, weights)?;
+        check_length("columns", &tensors.columns, feature_columns::num_features(&scheme.columns).checked_mul(outputs))?;
+        check_length("bias", &tensors.bias, Some(outputs))?;
+        let weights = [("weights", &tensors.weights), ("columns", &tensors.columns)];
         for (name, array) in weights.into_iter().chain([("bias", &tensors.bias), ("prior", &tensors.prior)]) {
             if let Some(at) = array.iter().position(|x| !x.is_finite()) {
-                return Err(wrong(
+                return Err(tensor_error(
                     name,
                     tr!("finite numbers", "有限の数"),
                     tr!("{} at index {at}", "{}（位置 {at}）", array[at]),
@@ -103,25 +107,25 @@ impl NgramModel {
         let is_weight = |x: &f32| (IDF_RANGE.0..=IDF_RANGE.1).contains(x);
         if let Some(at) = tensors.idf.iter().position(|x| !is_weight(x)) {
             let expected = tr!("numbers from {:e} to {:e}", "{:e} から {:e} までの数", IDF_RANGE.0, IDF_RANGE.1);
-            return Err(wrong("idf", expected, tr!("{} at index {at}", "{}（位置 {at}）", tensors.idf[at])));
+            return Err(tensor_error("idf", expected, tr!("{} at index {at}", "{}（位置 {at}）", tensors.idf[at])));
         }
         let hashes: Vec<u64> = tensors.hashes.iter().map(|&hash| hash as u64).collect();
         if let Some(at) = hashes.windows(2).position(|pair| pair[0] >= pair[1]) {
-            return Err(wrong(
+            return Err(tensor_error(
                 "hashes",
                 tr!("strictly ascending numbers", "狭義の昇順の数"),
                 tr!("a fall after index {at}", "位置 {at} の後で減少"),
             ));
         }
         let mut weights = tensors.weights.into_owned();
-        weights.extend_from_slice(&tensors.beside);
+        weights.extend_from_slice(&tensors.columns);
         weights.extend_from_slice(&tensors.bias);
         Ok(NgramModel {
             scheme,
             vocabulary: Vocabulary::new(hashes, tensors.idf.into_owned()),
             weights,
             prior: tensors.prior.into_owned(),
-            is_set,
+            is_multi_label: is_set,
             report: None,
         })
     }
@@ -131,15 +135,15 @@ impl NgramModel {
 /// square or sum of squares overflows or vanishes.
 const IDF_RANGE: (f32, f32) = (1e-6, 1e6);
 
-fn length(tensor: &'static str, array: &[f32], expected: Option<usize>) -> Result<(), NgramError> {
+fn check_length(tensor: &'static str, array: &[f32], expected: Option<usize>) -> Result<(), NgramError> {
     if Some(array.len()) == expected {
         return Ok(());
     }
     let expected = expected
         .map_or_else(|| tr!("a length that memory can hold", "メモリに入る長さ"), |n| tr!("{n} numbers", "{n} 個の数"));
-    Err(wrong(tensor, expected, array.len().to_string()))
+    Err(tensor_error(tensor, expected, array.len().to_string()))
 }
 
-fn wrong(tensor: &'static str, expected: String, got: String) -> NgramError {
+fn tensor_error(tensor: &'static str, expected: String, got: String) -> NgramError {
     NgramError::Tensor { tensor, expected, got }
 }

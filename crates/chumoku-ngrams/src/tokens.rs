@@ -15,9 +15,9 @@
 //! which a row is normalised. The hash is part of the model file's format and must never change.
 
 use super::error::NgramError;
-use super::hash::{finalise, fnv1a};
-use super::pairs::{self, Side};
-use crate::beside::{self, SideColumn};
+use super::hash::{finalize, fnv1a};
+use super::pairs::{self, PairSide};
+use crate::feature_columns::{self, FeatureColumn};
 use chumoku_text::pair;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -41,7 +41,7 @@ pub struct NgramScheme {
     pub pairs: bool,
     /// The columns beside the text, in the order in which rows have their values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub columns: Vec<SideColumn>,
+    pub columns: Vec<FeatureColumn>,
     /// By what the features of these columns are multiplied.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub column_scale: f32,
@@ -69,7 +69,7 @@ impl Default for NgramScheme {
 impl NgramScheme {
     /// The n-grams' part of a row: all of it, unless columns stand beside the text.
     pub fn text_of<'a>(&self, row: &'a str) -> &'a str {
-        if self.columns.is_empty() { row } else { chumoku_text::beside::text_of(row) }
+        if self.columns.is_empty() { row } else { chumoku_text::feature_columns::text_of(row) }
     }
 
     /// Checks the lengths of n-grams and the feature columns.
@@ -78,9 +78,10 @@ impl NgramScheme {
     /// If a length is not from 1 to 8, a range is empty, or a column does not fit.
     pub fn check(&self) -> Result<(), NgramError> {
         let (shortest, longest) = self.inside_words.unwrap_or((1, 1));
-        let is_length = |length: usize| (1..=LONGEST_RUN).contains(&length);
+        let is_length = |length: usize| (1..=MAX_RUN).contains(&length);
         if [self.words, self.characters, shortest, longest].into_iter().all(is_length) && shortest <= longest {
-            return beside::check(&self.columns, self.column_scale).map_err(|problem| NgramError::Columns { problem });
+            return feature_columns::check(&self.columns, self.column_scale)
+                .map_err(|problem| NgramError::Columns { problem });
         }
         let got = chumoku_text::tr!(
             "{} words, {} characters, {shortest} to {longest} inside words",
@@ -94,7 +95,7 @@ impl NgramScheme {
 }
 
 /// The longest run that a scheme may ask for.
-const LONGEST_RUN: usize = 8;
+const MAX_RUN: usize = 8;
 
 const WORDS: u64 = 1;
 const CHARACTERS: u64 = 2;
@@ -103,7 +104,7 @@ const INSIDE: u64 = 3;
 const UNSPACED_SHARE: f64 = 0.3;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum CharacterKind {
     Word,
     Mark,
     Unspaced,
@@ -111,53 +112,53 @@ enum Kind {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Unit {
+struct TextUnit {
     start: usize,
     end: usize,
-    kind: Kind,
+    kind: CharacterKind,
     hash: u64,
 }
 
 /// Reads texts; keeps its buffers from one text to the next.
 #[derive(Debug, Default)]
-pub(crate) struct Reader {
+pub(crate) struct NgramReader {
     /// The lower-cased text.
     folded: String,
     /// The graphemes of the text, then (after joining) its units.
-    units: Vec<Unit>,
+    units: Vec<TextUnit>,
     run: Vec<u64>,
     hashes: Vec<u64>,
     /// What stands for what, if it was asked for.
-    names: Option<Names>,
+    names: Option<NgramNames>,
     /// The hashes that are wanted.
-    slice: Slice,
+    slice: HashSlice,
 }
 
 /// A part of all hashes: those that begin with the same bits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Slice {
+pub(crate) struct HashSlice {
     bits: u32,
     /// These bits, as a number.
-    at: u64,
+    prefix: u64,
 }
 
-impl Slice {
+impl HashSlice {
     /// All hashes in 2^`bits` parts, in their order.
-    pub(crate) fn all(bits: u32) -> impl Iterator<Item = Slice> {
-        (0..1 << bits).map(move |at| Slice { bits, at })
+    pub(crate) fn all(bits: u32) -> impl Iterator<Item = HashSlice> {
+        (0..1 << bits).map(move |at| HashSlice { bits, prefix: at })
     }
 
     /// Returns true for the first part.
     pub(crate) fn is_first(self) -> bool {
-        self.at == 0
+        self.prefix == 0
     }
 
     fn contains(self, hash: u64) -> bool {
-        hash.checked_shr(u64::BITS - self.bits).unwrap_or(0) == self.at
+        hash.checked_shr(u64::BITS - self.bits).unwrap_or(0) == self.prefix
     }
 
     /// The number of a hash's part if the slice has `count` equal parts, a power of two.
-    pub(crate) fn part(self, hash: u64, count: usize) -> usize {
+    pub(crate) fn part_index(self, hash: u64, count: usize) -> usize {
         let inside = hash.checked_shl(self.bits).unwrap_or(0);
         inside.checked_shr(u64::BITS - count.trailing_zeros()).unwrap_or(0) as usize
     }
@@ -165,22 +166,22 @@ impl Slice {
 
 /// The n-grams of a text, readable.
 #[derive(Debug, Default)]
-struct Names {
+struct NgramNames {
     /// The units of `Reader::run`: places in `Reader::folded`; none for an edge or a space.
     run: Vec<Option<(usize, usize)>>,
     found: Vec<(u64, String)>,
 }
 
-impl Reader {
+impl NgramReader {
     /// Reads the n-grams of a slice alone.
-    pub(crate) fn of(slice: Slice) -> Reader {
-        Reader { slice, ..Reader::default() }
+    pub(crate) fn for_slice(slice: HashSlice) -> NgramReader {
+        NgramReader { slice, ..NgramReader::default() }
     }
 
     /// The n-grams of a text with their hashes, in the order in which they are found, a repeated one as often as it
     /// occurs.
-    pub(crate) fn named(text: &str, scheme: &NgramScheme) -> Vec<(u64, String)> {
-        let mut reader = Reader { names: Some(Names::default()), ..Reader::default() };
+    pub(crate) fn read_named(text: &str, scheme: &NgramScheme) -> Vec<(u64, String)> {
+        let mut reader = NgramReader { names: Some(NgramNames::default()), ..NgramReader::default() };
         reader.read(text, scheme);
         reader.names.map(|names| names.found).unwrap_or_default()
     }
@@ -201,9 +202,9 @@ impl Reader {
     }
 
     /// Adds the hash of every part of the run; a lone edge is no feature.
-    fn take_runs(&mut self, family: u64, shortest: usize, longest: usize) {
+    fn push_runs(&mut self, family: u64, shortest: usize, longest: usize) {
         let first = self.hashes.len();
-        runs(&self.run, family, shortest, longest, &mut self.hashes);
+        push_run_hashes(&self.run, family, shortest, longest, &mut self.hashes);
         let Some(names) = &mut self.names else { return };
         let mut hashes = self.hashes[first..].iter();
         let last = self.run.len().saturating_sub(1);
@@ -230,7 +231,7 @@ impl Reader {
     /// What stands beside it is not read.
     pub(crate) fn read(&mut self, text: &str, scheme: &NgramScheme) -> &[u64] {
         let text = scheme.text_of(text);
-        match pair::parts(text).filter(|_| scheme.pairs) {
+        match pair::split(text).filter(|_| scheme.pairs) {
             None => {
                 self.read_one(text, scheme);
                 self.keep_slice();
@@ -240,12 +241,12 @@ impl Reader {
                 let sides = [first, second].map(|text| {
                     self.read_one(text, scheme);
                     let names = self.names.as_mut().map(|names| std::mem::take(&mut names.found));
-                    Side { hashes: std::mem::take(&mut self.hashes), names: names.unwrap_or_default() }
+                    PairSide { hashes: std::mem::take(&mut self.hashes), names: names.unwrap_or_default() }
                 });
-                self.hashes.extend(pairs::features(&sides));
+                self.hashes.extend(pairs::pair_features(&sides));
                 self.keep_slice();
                 self.hashes.sort_unstable();
-                self.names.iter_mut().for_each(|names| names.found = pairs::names(&sides));
+                self.names.iter_mut().for_each(|names| names.found = pairs::feature_names(&sides));
                 &self.hashes
             }
         }
@@ -257,7 +258,7 @@ impl Reader {
         self.units.clear();
         self.hashes.clear();
         self.split(text);
-        if self.units.iter().all(|unit| unit.kind == Kind::Space) {
+        if self.units.iter().all(|unit| unit.kind == CharacterKind::Space) {
             return &self.hashes;
         }
         if self.is_unspaced() {
@@ -275,7 +276,7 @@ impl Reader {
 
     /// Drops the hashes that are not wanted.
     fn keep_slice(&mut self) {
-        if self.slice != Slice::default() {
+        if self.slice != HashSlice::default() {
             self.hashes.retain(|&hash| self.slice.contains(hash));
         }
     }
@@ -305,8 +306,8 @@ impl Reader {
             return;
         };
         let start = self.folded.len();
-        let kind = kind_of(first);
-        if kind != Kind::Space {
+        let kind = character_kind(first);
+        if kind != CharacterKind::Space {
             if first.is_ascii() {
                 self.folded.push(first.to_ascii_lowercase());
             } else {
@@ -314,13 +315,13 @@ impl Reader {
             }
             self.folded.extend(grapheme);
         }
-        self.units.push(Unit { start, end: self.folded.len(), kind, hash: 0 });
+        self.units.push(TextUnit { start, end: self.folded.len(), kind, hash: 0 });
     }
 
     fn is_unspaced(&self) -> bool {
         let count = |kind| self.units.iter().filter(|unit| unit.kind == kind).count();
-        let unspaced = count(Kind::Unspaced);
-        unspaced > 0 && unspaced as f64 > UNSPACED_SHARE * (unspaced + count(Kind::Word)) as f64
+        let unspaced = count(CharacterKind::Unspaced);
+        unspaced > 0 && unspaced as f64 > UNSPACED_SHARE * (unspaced + count(CharacterKind::Word)) as f64
     }
 
     /// Every run of 1 to `scheme.characters` graphemes. White space beside an unspaced character is dropped (so text
@@ -330,15 +331,15 @@ impl Reader {
         if scheme.edges {
             self.add(EDGE, None);
         }
-        let mut previous = Kind::Unspaced;
+        let mut previous = CharacterKind::Unspaced;
         let mut space = false;
         for index in 0..self.units.len() {
             let unit = self.units[index];
-            if unit.kind == Kind::Space {
+            if unit.kind == CharacterKind::Space {
                 space = true;
                 continue;
             }
-            if space && previous != Kind::Unspaced && unit.kind != Kind::Unspaced {
+            if space && previous != CharacterKind::Unspaced && unit.kind != CharacterKind::Unspaced {
                 self.add(fnv1a(b" "), None);
             }
             self.add(fnv1a(&self.folded.as_bytes()[unit.start..unit.end]), Some((unit.start, unit.end)));
@@ -348,7 +349,7 @@ impl Reader {
         if scheme.edges {
             self.add(EDGE, None);
         }
-        self.take_runs(CHARACTERS, 1, scheme.characters);
+        self.push_runs(CHARACTERS, 1, scheme.characters);
     }
 
     /// Every run of 1 to `scheme.words` words and marks; characters of unspaced runs and, if asked for, inside words.
@@ -360,14 +361,14 @@ impl Reader {
         }
         let mut index = 0;
         while let Some(&unit) = self.units.get(index) {
-            if unit.kind == Kind::Unspaced {
-                self.take_runs(WORDS, 1, scheme.words);
+            if unit.kind == CharacterKind::Unspaced {
+                self.push_runs(WORDS, 1, scheme.words);
                 self.clear_run();
-                while let Some(&unit) = self.units.get(index).filter(|unit| unit.kind == Kind::Unspaced) {
+                while let Some(&unit) = self.units.get(index).filter(|unit| unit.kind == CharacterKind::Unspaced) {
                     self.add(unit.hash, Some((unit.start, unit.end)));
                     index += 1;
                 }
-                self.take_runs(CHARACTERS, 1, scheme.characters);
+                self.push_runs(CHARACTERS, 1, scheme.characters);
                 self.clear_run();
             } else {
                 self.add(unit.hash, Some((unit.start, unit.end)));
@@ -377,11 +378,11 @@ impl Reader {
         if scheme.edges {
             self.add(EDGE, None);
         }
-        self.take_runs(WORDS, 1, scheme.words);
+        self.push_runs(WORDS, 1, scheme.words);
         if let Some((shortest, longest)) = scheme.inside_words {
             for index in 0..self.units.len() {
-                let Unit { start, end, kind, .. } = self.units[index];
-                if kind != Kind::Word {
+                let TextUnit { start, end, kind, .. } = self.units[index];
+                if kind != CharacterKind::Word {
                     continue;
                 }
                 self.clear_run();
@@ -393,7 +394,7 @@ impl Reader {
                     at += length;
                 }
                 self.add(EDGE, None);
-                self.take_runs(INSIDE, shortest, longest);
+                self.push_runs(INSIDE, shortest, longest);
             }
         }
     }
@@ -404,12 +405,12 @@ impl Reader {
         while index < self.units.len() {
             let mut unit = self.units[index];
             index += 1;
-            if unit.kind == Kind::Space {
+            if unit.kind == CharacterKind::Space {
                 continue;
             }
-            if unit.kind == Kind::Word {
+            if unit.kind == CharacterKind::Word {
                 loop {
-                    let is_word = |i: usize| self.units.get(i).is_some_and(|u| u.kind == Kind::Word);
+                    let is_word = |i: usize| self.units.get(i).is_some_and(|u| u.kind == CharacterKind::Word);
                     if is_word(index) {
                         unit.end = self.units[index].end;
                         index += 1;
@@ -437,18 +438,21 @@ impl Reader {
 /// The words of a text, by their bytes: as they are read, but an unspaced script by runs of one kind of letter.
 pub fn words(text: &str) -> Vec<Range<usize>> {
     let mut words: Vec<Range<usize>> = Vec::new();
-    let mut last: Option<(Kind, u8)> = None;
+    let mut last: Option<(CharacterKind, u8)> = None;
     for (start, grapheme) in text.grapheme_indices(true) {
         let end = start + grapheme.len();
         let first = grapheme.chars().next().map_or(' ', fold_width);
-        let kind = kind_of(first);
-        let is_apostrophe = first == '\'' && last.is_some_and(|(kind, _)| kind == Kind::Word);
-        let follows = |c: char| kind_of(fold_width(c)) == Kind::Word;
-        let kind = if is_apostrophe && text[end..].chars().next().is_some_and(follows) { Kind::Word } else { kind };
-        let this = (kind, if kind == Kind::Unspaced { alphabet(first) } else { 0 });
+        let kind = character_kind(first);
+        let is_apostrophe = first == '\'' && last.is_some_and(|(kind, _)| kind == CharacterKind::Word);
+        let follows = |c: char| character_kind(fold_width(c)) == CharacterKind::Word;
+        let kind =
+            if is_apostrophe && text[end..].chars().next().is_some_and(follows) { CharacterKind::Word } else { kind };
+        let this = (kind, if kind == CharacterKind::Unspaced { japanese_alphabet(first) } else { 0 });
         match words.last_mut() {
-            Some(word) if last == Some(this) && kind != Kind::Mark && kind != Kind::Space => word.end = end,
-            _ if kind != Kind::Space => words.push(start..end),
+            Some(word) if last == Some(this) && kind != CharacterKind::Mark && kind != CharacterKind::Space => {
+                word.end = end
+            }
+            _ if kind != CharacterKind::Space => words.push(start..end),
             _ => {}
         }
         last = Some(this);
@@ -460,7 +464,7 @@ pub fn words(text: &str) -> Vec<Range<usize>> {
 }
 
 /// Hiragana, katakana (with the mark that lengthens), or anything else.
-fn alphabet(c: char) -> u8 {
+fn japanese_alphabet(c: char) -> u8 {
     match c {
         '\u{3041}'..='\u{309f}' => 1,
         '\u{30a1}'..='\u{30ff}' | '\u{ff66}'..='\u{ff9f}' => 2,
@@ -472,13 +476,13 @@ fn alphabet(c: char) -> u8 {
 const EDGE: u64 = 0x5bd1_e995_9d2c_5681;
 
 /// Adds the hash of every run of `shortest` to `longest` units; a lone edge is no feature.
-fn runs(units: &[u64], family: u64, shortest: usize, longest: usize, hashes: &mut Vec<u64>) {
+fn push_run_hashes(units: &[u64], family: u64, shortest: usize, longest: usize, hashes: &mut Vec<u64>) {
     for start in 0..units.len() {
         let mut hash = family;
         for (taken, &unit) in units[start..].iter().take(longest).enumerate() {
             hash = (hash.rotate_left(5) ^ unit).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             if taken + 1 >= shortest && (taken > 0 || unit != EDGE) {
-                hashes.push((finalise(hash) & !1) | u64::from(family != WORDS));
+                hashes.push((finalize(hash) & !1) | u64::from(family != WORDS));
             }
         }
     }
@@ -493,19 +497,19 @@ fn fold_width(c: char) -> char {
     }
 }
 
-fn kind_of(c: char) -> Kind {
+fn character_kind(c: char) -> CharacterKind {
     if c.is_ascii_alphanumeric() {
-        Kind::Word
+        CharacterKind::Word
     } else if c.is_whitespace() || c.is_control() {
-        Kind::Space
+        CharacterKind::Space
     } else if c.is_ascii() {
-        Kind::Mark
+        CharacterKind::Mark
     } else if is_unspaced_script(c) {
-        Kind::Unspaced
+        CharacterKind::Unspaced
     } else if c.is_alphanumeric() {
-        Kind::Word
+        CharacterKind::Word
     } else {
-        Kind::Mark
+        CharacterKind::Mark
     }
 }
 

@@ -1,34 +1,34 @@
 //! The n-grams of texts, the features among them, and the TF-IDF row of a text.
 
-use super::sparse::Sparse;
-use super::tokens::{NgramScheme, Reader, Slice};
-use crate::beside;
+use super::sparse::SparseRows;
+use super::tokens::{HashSlice, NgramReader, NgramScheme};
+use crate::feature_columns;
 use chumoku_kernels::parallel;
 
 /// Texts that one task reads.
 const TEXTS_PER_TASK: usize = 64;
 /// Texts that are read between two reports of progress, a multiple of the above.
-const TEXTS_PER_STRETCH: usize = 1 << 13;
+const TEXTS_PER_REPORT: usize = 1 << 13;
 
 /// The n-grams of some texts with their counts, in pieces of [`TEXTS_PER_TASK`] texts.
 pub(crate) struct CountedTexts {
-    pieces: Vec<Piece>,
+    chunks: Vec<TextChunk>,
     /// The hashes that are counted.
-    slice: Slice,
+    slice: HashSlice,
 }
 
 #[derive(Default)]
-struct Piece {
+struct TextChunk {
     /// Where each text begins in the arrays below, and their length.
     starts: Vec<usize>,
     /// Distinct, ascending within each text.
     hashes: Vec<u64>,
     counts: Vec<u32>,
     /// The features of what stands beside each text; no rows where no columns are read.
-    beside: Sparse,
+    columns: SparseRows,
 }
 
-impl Piece {
+impl TextChunk {
     fn texts(&self) -> impl Iterator<Item = (&[u64], &[u32])> {
         self.starts.windows(2).map(|w| (&self.hashes[w[0]..w[1]], &self.counts[w[0]..w[1]]))
     }
@@ -43,33 +43,33 @@ impl CountedTexts {
         is_cancelled: &(dyn Fn() -> bool + Sync),
         progress: &dyn Fn(usize),
     ) -> Self {
-        CountedTexts::read_slice(texts, scheme, Slice::default(), is_cancelled, progress)
+        CountedTexts::read_slice(texts, scheme, HashSlice::default(), is_cancelled, progress)
     }
 
     /// The same of the n-grams of a slice alone; what stands beside texts comes with the first one.
     pub(crate) fn read_slice(
         texts: &[&str],
         scheme: &NgramScheme,
-        slice: Slice,
+        slice: HashSlice,
         is_cancelled: &(dyn Fn() -> bool + Sync),
         progress: &dyn Fn(usize),
     ) -> Self {
         let read = |texts: &[&str]| {
-            let beside = Sparse { starts: vec![0], ..Sparse::default() };
-            let mut piece = Piece { starts: vec![0], beside, ..Piece::default() };
+            let beside = SparseRows { starts: vec![0], ..SparseRows::default() };
+            let mut piece = TextChunk { starts: vec![0], columns: beside, ..TextChunk::default() };
             if is_cancelled() {
                 return piece;
             }
-            let mut reader = Reader::of(slice);
+            let mut reader = NgramReader::for_slice(slice);
             for text in texts {
                 for run in reader.read(text, scheme).chunk_by(|a, b| a == b) {
                     piece.hashes.push(run[0]);
                     piece.counts.push(run.len() as u32);
                 }
                 piece.starts.push(piece.hashes.len());
-                let Sparse { starts, indices, values } = &mut piece.beside;
+                let SparseRows { starts, indices, values } = &mut piece.columns;
                 if slice.is_first() {
-                    beside::push_features(&scheme.columns, scheme.column_scale, text, indices, values);
+                    feature_columns::push_features(&scheme.columns, scheme.column_scale, text, indices, values);
                 }
                 starts.push(values.len());
             }
@@ -78,55 +78,55 @@ impl CountedTexts {
             piece
         };
         let mut pieces = Vec::with_capacity(texts.len().div_ceil(TEXTS_PER_TASK));
-        for (stretch, texts) in texts.chunks(TEXTS_PER_STRETCH).enumerate() {
-            progress(stretch * TEXTS_PER_STRETCH);
+        for (stretch, texts) in texts.chunks(TEXTS_PER_REPORT).enumerate() {
+            progress(stretch * TEXTS_PER_REPORT);
             let parts: Vec<&[&str]> = texts.chunks(TEXTS_PER_TASK).collect();
             pieces.extend(parallel::map(&parts, |texts| read(texts)));
         }
-        CountedTexts { pieces, slice }
+        CountedTexts { chunks: pieces, slice }
     }
 
     /// The distinct n-grams of each text, ascending, and how often each occurs.
     pub(crate) fn texts(&self) -> impl Iterator<Item = (&[u64], &[u32])> {
-        self.pieces.iter().flat_map(Piece::texts)
+        self.chunks.iter().flat_map(TextChunk::texts)
     }
 
     /// The hashes that are counted.
-    pub(crate) fn slice(&self) -> Slice {
+    pub(crate) fn slice(&self) -> HashSlice {
         self.slice
     }
 
     /// The features of what stands beside each text.
-    pub(crate) fn beside(&self) -> impl Iterator<Item = (&[u32], &[f32])> {
-        self.pieces.iter().flat_map(|piece| (0..piece.beside.rows()).map(|row| piece.beside.row(row)))
+    pub(crate) fn columns(&self) -> impl Iterator<Item = (&[u32], &[f32])> {
+        self.chunks.iter().flat_map(|piece| (0..piece.columns.num_rows()).map(|row| piece.columns.row(row)))
     }
 
     /// Forgets the n-grams, and keeps what stands beside the texts.
-    pub(crate) fn forget_ngrams(&mut self) {
-        for piece in &mut self.pieces {
-            *piece = Piece { starts: vec![0], beside: std::mem::take(&mut piece.beside), ..Piece::default() };
+    pub(crate) fn drop_ngrams(&mut self) {
+        for piece in &mut self.chunks {
+            *piece = TextChunk { starts: vec![0], columns: std::mem::take(&mut piece.columns), ..TextChunk::default() };
         }
     }
 
     /// Adds other texts after these.
     pub(crate) fn append(&mut self, mut other: CountedTexts) {
-        self.pieces.append(&mut other.pieces);
+        self.chunks.append(&mut other.chunks);
     }
 
     /// The TF-IDF rows of the texts.
-    pub(crate) fn rows(&self, vocabulary: &Vocabulary) -> Sparse {
-        let weigh = |piece: &Piece| {
-            let mut part = Sparse { starts: vec![0], ..Sparse::default() };
+    pub(crate) fn rows(&self, vocabulary: &Vocabulary) -> SparseRows {
+        let weigh = |piece: &TextChunk| {
+            let mut part = SparseRows { starts: vec![0], ..SparseRows::default() };
             for (text, (hashes, counts)) in piece.texts().enumerate() {
                 vocabulary.push_row(hashes.iter().copied().zip(counts.iter().copied()), &mut part);
-                vocabulary.push_beside(piece.beside.row(text), &mut part);
+                vocabulary.push_columns(piece.columns.row(text), &mut part);
             }
             part
         };
-        let parts: Vec<Sparse> = parallel::map(&self.pieces, weigh);
+        let parts: Vec<SparseRows> = parallel::map(&self.chunks, weigh);
         let stored = parts.iter().map(|part| part.values.len()).sum();
         let mut rows =
-            Sparse { starts: vec![0], indices: Vec::with_capacity(stored), values: Vec::with_capacity(stored) };
+            SparseRows { starts: vec![0], indices: Vec::with_capacity(stored), values: Vec::with_capacity(stored) };
         for part in parts {
             let before = rows.values.len();
             rows.indices.extend_from_slice(&part.indices);
@@ -183,7 +183,7 @@ impl Vocabulary {
 
     /// Adds a row: (1 + ln count) · idf, then each block (the lowest bit of the hash) scaled to one length, the whole
     /// to length 1.
-    pub(crate) fn push_row(&self, counted: impl Iterator<Item = (u64, u32)>, rows: &mut Sparse) {
+    pub(crate) fn push_row(&self, counted: impl Iterator<Item = (u64, u32)>, rows: &mut SparseRows) {
         let start = rows.values.len();
         let mut squares = [0.0_f64; 2];
         for (hash, count) in counted {
@@ -202,7 +202,7 @@ impl Vocabulary {
     }
 
     /// Adds features of what stands beside the text to the last row: they follow those of n-grams.
-    pub(crate) fn push_beside(&self, (indices, values): (&[u32], &[f32]), rows: &mut Sparse) {
+    pub(crate) fn push_columns(&self, (indices, values): (&[u32], &[f32]), rows: &mut SparseRows) {
         rows.indices.extend(indices.iter().map(|&feature| self.len() as u32 + feature));
         rows.values.extend_from_slice(values);
         if let Some(end) = rows.starts.last_mut() {

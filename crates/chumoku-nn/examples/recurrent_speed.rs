@@ -2,8 +2,8 @@
 //!
 //! `bench/peers/torch_recurrent.py` times PyTorch's on the same shapes. `RAYON_NUM_THREADS` sets the threads.
 
-use chumoku_kernels::{Cell, Precision};
-use chumoku_nn::layers::{Mode, Noise, Offsets, Recurrent, RecurrentConfig};
+use chumoku_kernels::{Precision, RecurrentCell};
+use chumoku_nn::layers::{DropoutSeed, Mode, Offsets, Recurrent, RecurrentConfig};
 use chumoku_nn::params::{Builder, Params};
 use ndarray::Array2;
 use std::time::Instant;
@@ -23,10 +23,10 @@ fn time(config: &RecurrentConfig, [batch, length]: [usize; 2], precision: Precis
     let layout = builder.finish();
     let (mut params, mut grads) = (Params::<f32>::init(&layout, 1), Params::<f32>::zeros(&layout));
     params.set_precision(precision);
-    let offsets = Offsets::of_lengths(vec![length; batch]);
+    let offsets = Offsets::from_lengths(vec![length; batch]);
     let x =
         Array2::from_shape_fn((batch * length, config.d_model), |(i, j)| ((i * 7 + j * 13) % 101) as f32 / 50.0 - 1.0);
-    let mode = Mode::Train(Noise { seed: 1, step: 1 });
+    let mode = Mode::Train(DropoutSeed { seed: 1, step: 1 });
     let (mut forward, mut both) = (vec![], vec![]);
     for run in 0..12 {
         let input = x.clone();
@@ -48,7 +48,7 @@ fn main() -> chumoku_nn::Result<()> {
         "{:<6}{:>7}{:>8}{:>7}{:>8}{:>10}{:>12}{:>12}",
         "cell", "batch", "length", "width", "hidden", "precision", "forward ms", "both ms"
     );
-    for cell in Cell::ALL {
+    for cell in RecurrentCell::ALL {
         for [batch, length, width] in
             [[32, 100, 256], [32, 128, 128], [32, 1024, 128], [8, 128, 256], [64, 64, 512], [1, 256, 256]]
         {

@@ -22,22 +22,22 @@
 //! ```
 
 use crate::Result;
-use crate::layers::{matrix, matrix_mut, numbers, numbers_mut, packed, zeros};
-use chumoku_kernels::{MatRef, Precision, Real, Start, gemm, softmax_backward, softmax_forward};
+use crate::layers::{contiguous, mat_mut, mat_ref, numbers, numbers_mut, zeros};
+use chumoku_kernels::{MatRef, OutputInit, Precision, Real, gemm, softmax_backward, softmax_forward};
 use ndarray::{Array2, ArrayView2};
 
 /// What a look-up gives.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Attended<T> {
+pub struct AttentionOutput<T> {
     /// The share of each key: (queries, keys), rows summing to 1.
     pub weights: Array2<T>,
     /// The weighted mean of the values: (queries, value width).
     pub output: Array2<T>,
 }
 
-fn product<T: Real>(a: MatRef<'_, T>, b: MatRef<'_, T>) -> Result<Array2<T>> {
+fn matmul<T: Real>(a: MatRef<'_, T>, b: MatRef<'_, T>) -> Result<Array2<T>> {
     let mut c = zeros((a.rows(), b.cols()));
-    gemm(a, b, Start::Zero, matrix_mut(&mut c)?, Precision::Highest)?;
+    gemm(a, b, OutputInit::Zero, mat_mut(&mut c)?, Precision::Highest)?;
     Ok(c)
 }
 
@@ -53,15 +53,15 @@ pub fn soft_attention<T: Real>(
     key: ArrayView2<'_, T>,
     value: ArrayView2<'_, T>,
     beta: T,
-) -> Result<Attended<T>> {
-    let (query, key, value) = (packed(query), packed(key), packed(value));
-    let scores = product(matrix(&query.view())?, matrix(&key.view())?.t())?.mapv_into(|s| s * beta);
+) -> Result<AttentionOutput<T>> {
+    let (query, key, value) = (contiguous(query), contiguous(key), contiguous(value));
+    let scores = matmul(mat_ref(&query.view())?, mat_ref(&key.view())?.t())?.mapv_into(|s| s * beta);
     let mut weights = zeros(scores.dim());
     if !scores.is_empty() {
         softmax_forward(numbers(&scores.view()), scores.ncols(), numbers_mut(&mut weights))?;
     }
-    let output = product(matrix(&weights.view())?, matrix(&value.view())?)?;
-    Ok(Attended { weights, output })
+    let output = matmul(mat_ref(&weights.view())?, mat_ref(&value.view())?)?;
+    Ok(AttentionOutput { weights, output })
 }
 
 /// The gradients of [`soft_attention`]'s query, key and value.
@@ -74,14 +74,14 @@ pub fn soft_attention<T: Real>(
 pub fn soft_attention_backward<T: Real>(
     [query, key, value]: [ArrayView2<'_, T>; 3],
     beta: T,
-    attended: &Attended<T>,
+    attended: &AttentionOutput<T>,
     d_output: ArrayView2<'_, T>,
 ) -> Result<[Array2<T>; 3]> {
-    let (query, key, value, d_output) = (packed(query), packed(key), packed(value), packed(d_output));
+    let (query, key, value, d_output) = (contiguous(query), contiguous(key), contiguous(value), contiguous(d_output));
     let weights = attended.weights.view();
     // output = weights V  →  dV = weightsᵀ d_output, d_weights = d_output Vᵀ
-    let d_value = product(matrix(&weights)?.t(), matrix(&d_output.view())?)?;
-    let d_weights = product(matrix(&d_output.view())?, matrix(&value.view())?.t())?;
+    let d_value = matmul(mat_ref(&weights)?.t(), mat_ref(&d_output.view())?)?;
+    let d_weights = matmul(mat_ref(&d_output.view())?, mat_ref(&value.view())?.t())?;
     // weights = softmax(β s)
     let mut d_scores = zeros(weights.dim());
     if !weights.is_empty() {
@@ -90,8 +90,8 @@ pub fn soft_attention_backward<T: Real>(
     }
     let d_scores = d_scores.mapv_into(|d| d * beta);
     // s = Q Kᵀ  →  dQ = ds K, dK = dsᵀ Q
-    let d_query = product(matrix(&d_scores.view())?, matrix(&key.view())?)?;
-    let d_key = product(matrix(&d_scores.view())?.t(), matrix(&query.view())?)?;
+    let d_query = matmul(mat_ref(&d_scores.view())?, mat_ref(&key.view())?)?;
+    let d_key = matmul(mat_ref(&d_scores.view())?.t(), mat_ref(&query.view())?)?;
     Ok([d_query, d_key, d_value])
 }
 
@@ -108,9 +108,9 @@ pub fn hard_attention<T: Real>(
     query: ArrayView2<'_, T>,
     key: ArrayView2<'_, T>,
     value: ArrayView2<'_, T>,
-) -> Result<Attended<T>> {
-    let (query, key, value) = (packed(query), packed(key), packed(value));
-    let scores = product(matrix(&query.view())?, matrix(&key.view())?.t())?;
+) -> Result<AttentionOutput<T>> {
+    let (query, key, value) = (contiguous(query), contiguous(key), contiguous(value));
+    let scores = matmul(mat_ref(&query.view())?, mat_ref(&key.view())?.t())?;
     let mut weights = zeros(scores.dim());
     for (scores, mut weights) in scores.rows().into_iter().zip(weights.rows_mut()) {
         let best = (0..scores.len()).reduce(|best, j| if scores[j] > scores[best] { j } else { best });
@@ -118,15 +118,18 @@ pub fn hard_attention<T: Real>(
             weights[best] = T::ONE;
         }
     }
-    let output = product(matrix(&weights.view())?, matrix(&value.view())?)?;
-    Ok(Attended { weights, output })
+    let output = matmul(mat_ref(&weights.view())?, mat_ref(&value.view())?)?;
+    Ok(AttentionOutput { weights, output })
 }
 
 /// The gradient of [`hard_attention`]'s value: each key gets the gradients of the queries that chose it.
 ///
 /// # Errors
 /// If the shapes do not fit.
-pub fn hard_attention_backward<T: Real>(attended: &Attended<T>, d_output: ArrayView2<'_, T>) -> Result<Array2<T>> {
-    let d_output = packed(d_output);
-    product(matrix(&attended.weights.view())?.t(), matrix(&d_output.view())?)
+pub fn hard_attention_backward<T: Real>(
+    attended: &AttentionOutput<T>,
+    d_output: ArrayView2<'_, T>,
+) -> Result<Array2<T>> {
+    let d_output = contiguous(d_output);
+    matmul(mat_ref(&attended.weights.view())?.t(), mat_ref(&d_output.view())?)
 }

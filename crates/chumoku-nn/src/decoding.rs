@@ -5,7 +5,7 @@ use crate::{Error, Result};
 use ndarray::Array2;
 
 /// A model that says what may come next.
-pub trait NextToken {
+pub trait NextTokenModel {
     /// The logits after each of `ids`, one new token of each sequence; `of_source` counts the sequences of each source,
     /// which lie side by side.
     ///
@@ -34,7 +34,7 @@ pub struct BeamSearch {
     /// −10 to 10.
     pub length_penalty: f64,
     /// The tokens that start and end every sequence.
-    pub bounds: [u32; 2],
+    pub boundary_tokens: [u32; 2],
 }
 
 /// A sequence that was found.
@@ -47,13 +47,13 @@ pub struct Hypothesis {
     /// What hypotheses are ranked by.
     pub score: f64,
     /// Whether it was ended because it had as many tokens as it may.
-    pub is_cut: bool,
+    pub is_truncated: bool,
 }
 
 /// What became of a way to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Fate {
+pub enum CandidateFate {
     /// It is among the best, and is gone on from.
     Followed,
     /// The sequence ended with it.
@@ -66,7 +66,7 @@ pub enum Fate {
 
 /// A way to go on that a search considered.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Considered {
+pub struct BeamCandidate {
     /// The hypothesis, among those of its source that were followed, in the order of the step before.
     pub hypothesis: usize,
     /// The token.
@@ -74,15 +74,15 @@ pub struct Considered {
     /// Its ln p after the hypothesis.
     pub log_probability: f64,
     /// ln p of the whole.
-    pub sum: f64,
+    pub total_log_probability: f64,
     /// What became of it.
-    pub fate: Fate,
+    pub fate: CandidateFate,
     /// What it is ranked by, if it is a sequence as a whole.
     pub score: Option<f64>,
 }
 
 /// A sequence that is not at its end.
-struct Live {
+struct OpenHypothesis {
     ids: Vec<u32>,
     log_probability: f64,
 }
@@ -92,7 +92,7 @@ impl BeamSearch {
     /// If the beam is 0 or wider than the vocabulary, or the penalty out of its range.
     fn check(&self, vocabulary: usize) -> Result<()> {
         if self.beam == 0 || self.beam > vocabulary {
-            return Err(Error::Beam { vocabulary, found: self.beam });
+            return Err(Error::BeamWidth { vocabulary, found: self.beam });
         }
         // Beyond, the penalty of a long text is no finite number.
         if !(-10.0..=10.0).contains(&self.length_penalty) {
@@ -101,11 +101,11 @@ impl BeamSearch {
         Ok(())
     }
 
-    fn finished(&self, live: Live, is_cut: bool) -> Hypothesis {
+    fn finish(&self, live: OpenHypothesis, is_cut: bool) -> Hypothesis {
         let tokens = live.ids.len() + usize::from(!is_cut);
         let penalty = ((5 + tokens) as f64 / 6.0).powf(self.length_penalty);
         let score = live.log_probability / penalty;
-        Hypothesis { ids: live.ids, log_probability: live.log_probability, score, is_cut }
+        Hypothesis { ids: live.ids, log_probability: live.log_probability, score, is_truncated: is_cut }
     }
 
     /// The best sequences for each source, the best first; `limits` are the most tokens that each may have.
@@ -115,27 +115,27 @@ impl BeamSearch {
     ///
     /// # Errors
     /// If the beam does not fit the vocabulary, a logit is NaN, or the model cannot go on.
-    pub fn search(&self, model: &mut impl NextToken, limits: &[usize]) -> Result<Vec<Vec<Hypothesis>>> {
-        self.search_told(model, limits, &mut |_, _| {})
+    pub fn search(&self, model: &mut impl NextTokenModel, limits: &[usize]) -> Result<Vec<Vec<Hypothesis>>> {
+        self.search_observed(model, limits, &mut |_, _| {})
     }
 
     /// As [`BeamSearch::search`]; `told` is what was considered at each step, source by source, the best first.
     ///
     /// # Errors
     /// As for [`BeamSearch::search`].
-    pub fn search_told(
+    pub fn search_observed(
         &self,
-        model: &mut impl NextToken,
+        model: &mut impl NextTokenModel,
         limits: &[usize],
-        told: &mut dyn FnMut(usize, &[Considered]),
+        observe: &mut dyn FnMut(usize, &[BeamCandidate]),
     ) -> Result<Vec<Vec<Hypothesis>>> {
         let mut found: Vec<Vec<Hypothesis>> = limits.iter().map(|_| Vec::new()).collect();
         // The sources that are not done, and the hypotheses of each.
         let mut sources: Vec<usize> = (0..limits.len()).collect();
-        let mut live: Vec<Vec<Live>> =
-            limits.iter().map(|_| vec![Live { ids: Vec::new(), log_probability: 0.0 }]).collect();
+        let mut live: Vec<Vec<OpenHypothesis>> =
+            limits.iter().map(|_| vec![OpenHypothesis { ids: Vec::new(), log_probability: 0.0 }]).collect();
         while !sources.is_empty() {
-            let last = |live: &Live| live.ids.last().copied().unwrap_or(self.bounds[0]);
+            let last = |live: &OpenHypothesis| live.ids.last().copied().unwrap_or(self.boundary_tokens[0]);
             let ids: Vec<u32> = live.iter().flatten().map(last).collect();
             let of_source: Vec<usize> = live.iter().map(Vec::len).collect();
             let logits = model.step(&ids, &of_source)?;
@@ -145,33 +145,41 @@ impl BeamSearch {
             for (place, hypotheses) in live.iter().enumerate() {
                 let (source, before) = (sources[place], rows.len());
                 let (mut followed, mut considered) = (Vec::new(), Vec::new());
-                for (rank, candidate) in self.candidates(hypotheses, &logits, first)?.into_iter().enumerate() {
-                    let Candidate { row, token, log_probability } = candidate;
+                for (rank, candidate) in self.best_continuations(hypotheses, &logits, first)?.into_iter().enumerate() {
+                    let Continuation { parent: row, token, log_probability } = candidate;
                     let own = log_probability - hypotheses[row].log_probability;
-                    let (mut fate, mut score) = (Fate::Dropped, None);
+                    let (mut fate, mut score) = (CandidateFate::Dropped, None);
                     let mut ids = hypotheses[row].ids.clone();
-                    let is_end = token == self.bounds[1];
+                    let is_end = token == self.boundary_tokens[1];
                     if !is_end {
                         ids.push(token);
                     }
-                    let (is_cut, live) = (!is_end && ids.len() >= limits[source], Live { ids, log_probability });
+                    let (is_cut, live) =
+                        (!is_end && ids.len() >= limits[source], OpenHypothesis { ids, log_probability });
                     if is_end || is_cut {
                         // One that is not among the best is not worth a place.
                         if rank < self.beam {
-                            fate = if is_cut { Fate::Cut } else { Fate::Ended };
-                            let hypothesis = self.finished(live, is_cut);
+                            fate = if is_cut { CandidateFate::Cut } else { CandidateFate::Ended };
+                            let hypothesis = self.finish(live, is_cut);
                             score = Some(hypothesis.score);
                             found[source].push(hypothesis);
                         }
                     } else if followed.len() < self.beam {
-                        fate = Fate::Followed;
+                        fate = CandidateFate::Followed;
                         followed.push(live);
                         rows.push(first + row);
                     }
                     let sum = log_probability;
-                    considered.push(Considered { hypothesis: row, token, log_probability: own, sum, fate, score });
+                    considered.push(BeamCandidate {
+                        hypothesis: row,
+                        token,
+                        log_probability: own,
+                        total_log_probability: sum,
+                        fate,
+                        score,
+                    });
                 }
-                told(source, &considered);
+                observe(source, &considered);
                 first += hypotheses.len();
                 if found[source].len() >= self.beam || followed.is_empty() {
                     rows.truncate(before);
@@ -193,12 +201,17 @@ impl BeamSearch {
 
     /// The best ways to go on from the hypotheses of a source, whose logits are those from row `first` on: twice as many
     /// as the beam is wide, so that enough are left when some are at their end.
-    fn candidates(&self, hypotheses: &[Live], logits: &Array2<f32>, first: usize) -> Result<Vec<Candidate>> {
-        let mut best: Vec<Candidate> = Vec::new();
+    fn best_continuations(
+        &self,
+        hypotheses: &[OpenHypothesis],
+        logits: &Array2<f32>,
+        first: usize,
+    ) -> Result<Vec<Continuation>> {
+        let mut best: Vec<Continuation> = Vec::new();
         for (row, live) in hypotheses.iter().enumerate() {
             let logits: Vec<f64> = logits.row(first + row).iter().map(|&x| f64::from(x)).collect();
             if logits.iter().any(|x| x.is_nan()) {
-                return Err(Error::NotANumber);
+                return Err(Error::NanLogit);
             }
             let log_total = log_sum_exp(&logits);
             for (&logit, token) in logits.iter().zip(0..) {
@@ -207,11 +220,11 @@ impl BeamSearch {
                     continue;
                 }
                 let log_probability = live.log_probability + (logit - log_total);
-                let is_better = |other: &Candidate| log_probability > other.log_probability;
+                let is_better = |other: &Continuation| log_probability > other.log_probability;
                 if best.len() < 2 * self.beam || best.last().is_some_and(is_better) {
                     // Behind those that are as good: they came first.
                     let place = best.partition_point(|other| !is_better(other));
-                    best.insert(place, Candidate { row, token, log_probability });
+                    best.insert(place, Continuation { parent: row, token, log_probability });
                     best.truncate(2 * self.beam);
                 }
             }
@@ -221,9 +234,9 @@ impl BeamSearch {
 }
 
 /// A token that may follow a hypothesis.
-struct Candidate {
+struct Continuation {
     /// The hypothesis, among those of its source.
-    row: usize,
+    parent: usize,
     token: u32,
     /// Of the whole.
     log_probability: f64,
@@ -239,16 +252,16 @@ mod tests {
     const BOUNDARY: u32 = 1;
 
     /// A model whose logits follow from the source and all tokens so far.
-    struct Table {
+    struct TableModel {
         seed: u64,
         sources: Vec<usize>,
         sequences: Vec<(usize, Vec<u32>)>,
     }
 
-    impl Table {
+    impl TableModel {
         fn new(seed: u64, sources: usize) -> Self {
             let sequences = (0..sources).map(|source| (source, Vec::new())).collect();
-            Table { seed, sources: (0..sources).collect(), sequences }
+            TableModel { seed, sources: (0..sources).collect(), sequences }
         }
     }
 
@@ -258,7 +271,7 @@ mod tests {
         (0..VOCABULARY).map(|_| 2.0 * random.number() as f32).collect()
     }
 
-    impl NextToken for Table {
+    impl NextTokenModel for TableModel {
         fn step(&mut self, ids: &[u32], of_source: &[usize]) -> Result<Array2<f32>> {
             let sources = of_source.iter().zip(&self.sources).flat_map(|(&n, &source)| vec![source; n]);
             assert_eq!(sources.collect::<Vec<_>>(), self.sequences.iter().map(|(s, _)| *s).collect::<Vec<_>>());
@@ -287,12 +300,12 @@ mod tests {
             for token in 0..VOCABULARY as u32 {
                 let log_probability = so_far + log_p(seed, source, &ids, token);
                 if token == BOUNDARY {
-                    all.push(search.finished(Live { ids: ids.clone(), log_probability }, false));
+                    all.push(search.finish(OpenHypothesis { ids: ids.clone(), log_probability }, false));
                     continue;
                 }
                 let longer = [&ids[..], &[token]].concat();
                 if longer.len() == limit {
-                    all.push(search.finished(Live { ids: longer, log_probability }, true));
+                    all.push(search.finish(OpenHypothesis { ids: longer, log_probability }, true));
                 } else {
                     open.push((longer, log_probability));
                 }
@@ -318,8 +331,8 @@ mod tests {
     proptest! {
         #[test]
         fn a_beam_of_one_is_greedy(seed in 0u64..1000, limits in prop::collection::vec(1usize..8, 1..5)) {
-            let search = BeamSearch { beam: 1, length_penalty: 0.6, bounds: [BOUNDARY; 2] };
-            let found = search.search(&mut Table::new(seed, limits.len()), &limits).unwrap();
+            let search = BeamSearch { beam: 1, length_penalty: 0.6, boundary_tokens: [BOUNDARY; 2] };
+            let found = search.search(&mut TableModel::new(seed, limits.len()), &limits).unwrap();
             for (source, (found, &limit)) in found.iter().zip(&limits).enumerate() {
                 prop_assert_eq!(found.len(), 1);
                 prop_assert_eq!(&found[0].ids, &greedy(seed, source, limit));
@@ -328,11 +341,11 @@ mod tests {
 
         #[test]
         fn a_source_does_not_depend_on_the_others(seed in 0u64..1000, beam in 1usize..4) {
-            let search = BeamSearch { beam, length_penalty: 1.0, bounds: [BOUNDARY; 2] };
+            let search = BeamSearch { beam, length_penalty: 1.0, boundary_tokens: [BOUNDARY; 2] };
             let limits = [5, 2, 7, 3];
-            let all = search.search(&mut Table::new(seed, 4), &limits).unwrap();
+            let all = search.search(&mut TableModel::new(seed, 4), &limits).unwrap();
             for (source, &limit) in limits.iter().enumerate() {
-                let mut alone = Table::new(seed, source + 1);
+                let mut alone = TableModel::new(seed, source + 1);
                 alone.select(&[source], &[source]).unwrap();
                 prop_assert_eq!(&search.search(&mut alone, &[limit]).unwrap()[0], &all[source]);
             }
@@ -345,8 +358,8 @@ mod tests {
         // most three hypotheses are followed after the first step, and after the second all are at their end.
         for seed in 0..200 {
             for length_penalty in [0.0, 0.6, 1.0] {
-                let search = BeamSearch { beam: VOCABULARY, length_penalty, bounds: [BOUNDARY; 2] };
-                let found = &search.search(&mut Table::new(seed, 1), &[2]).unwrap()[0];
+                let search = BeamSearch { beam: VOCABULARY, length_penalty, boundary_tokens: [BOUNDARY; 2] };
+                let found = &search.search(&mut TableModel::new(seed, 1), &[2]).unwrap()[0];
                 let all = brute_force(&search, seed, 0, 2);
                 assert_eq!(found[0].ids, all[0].ids, "seed {seed}, penalty {length_penalty}: {found:?} {all:?}");
                 assert!((found[0].score - all[0].score).abs() < 1e-9);
@@ -358,29 +371,32 @@ mod tests {
     #[test]
     fn what_was_considered_leads_to_what_is_found() {
         for seed in 0..50 {
-            let search = BeamSearch { beam: 2, length_penalty: 0.6, bounds: [BOUNDARY; 2] };
-            let mut steps: Vec<Vec<Considered>> = Vec::new();
-            let mut told = |source: usize, considered: &[Considered]| {
+            let search = BeamSearch { beam: 2, length_penalty: 0.6, boundary_tokens: [BOUNDARY; 2] };
+            let mut steps: Vec<Vec<BeamCandidate>> = Vec::new();
+            let mut told = |source: usize, considered: &[BeamCandidate]| {
                 assert_eq!(source, 0);
                 steps.push(considered.to_vec());
             };
-            let found = search.search_told(&mut Table::new(seed, 1), &[4], &mut told).unwrap().remove(0);
-            assert_eq!(found, search.search(&mut Table::new(seed, 1), &[4]).unwrap().remove(0));
+            let found = search.search_observed(&mut TableModel::new(seed, 1), &[4], &mut told).unwrap().remove(0);
+            assert_eq!(found, search.search(&mut TableModel::new(seed, 1), &[4]).unwrap().remove(0));
             let mut live = vec![Vec::new()];
             let mut ends = Vec::new();
             for considered in &steps {
-                assert!(considered.is_sorted_by(|a, b| a.sum >= b.sum) && considered.len() <= 4);
-                assert!(considered.iter().filter(|one| one.fate == Fate::Followed).count() <= 2);
+                assert!(
+                    considered.is_sorted_by(|a, b| a.total_log_probability >= b.total_log_probability)
+                        && considered.len() <= 4
+                );
+                assert!(considered.iter().filter(|one| one.fate == CandidateFate::Followed).count() <= 2);
                 let mut next = Vec::new();
                 for one in considered {
                     let before: &Vec<u32> = &live[one.hypothesis];
                     assert!((one.log_probability - log_p(seed, 0, before, one.token)).abs() < 1e-9);
                     let longer = [&before[..], &[one.token]].concat();
                     match one.fate {
-                        Fate::Followed => next.push(longer),
-                        Fate::Ended => ends.push((before.clone(), one.score.unwrap())),
-                        Fate::Cut => ends.push((longer, one.score.unwrap())),
-                        Fate::Dropped => assert!(one.score.is_none()),
+                        CandidateFate::Followed => next.push(longer),
+                        CandidateFate::Ended => ends.push((before.clone(), one.score.unwrap())),
+                        CandidateFate::Cut => ends.push((longer, one.score.unwrap())),
+                        CandidateFate::Dropped => assert!(one.score.is_none()),
                     }
                 }
                 live = next;
@@ -394,8 +410,8 @@ mod tests {
     #[test]
     fn what_cannot_be_searched() {
         let search = |beam, length_penalty| {
-            let search = BeamSearch { beam, length_penalty, bounds: [BOUNDARY; 2] };
-            search.search(&mut Table::new(1, 1), &[3]).map(|_| ()).unwrap_err().to_string()
+            let search = BeamSearch { beam, length_penalty, boundary_tokens: [BOUNDARY; 2] };
+            search.search(&mut TableModel::new(1, 1), &[3]).map(|_| ()).unwrap_err().to_string()
         };
         assert!(search(0, 0.6).contains("expected 1 to 4"), "{}", search(0, 0.6));
         assert!(search(5, 0.6).contains("got 5"));
@@ -403,7 +419,7 @@ mod tests {
             assert!(search(2, penalty).contains("10"), "{}", search(2, penalty));
         }
         struct Broken;
-        impl NextToken for Broken {
+        impl NextTokenModel for Broken {
             fn step(&mut self, ids: &[u32], _: &[usize]) -> Result<Array2<f32>> {
                 Ok(Array2::from_elem((ids.len(), 4), f32::NAN))
             }
@@ -411,7 +427,7 @@ mod tests {
                 Ok(())
             }
         }
-        let search = BeamSearch { beam: 1, length_penalty: 0.6, bounds: [BOUNDARY; 2] };
-        assert!(matches!(search.search(&mut Broken, &[3]), Err(Error::NotANumber)));
+        let search = BeamSearch { beam: 1, length_penalty: 0.6, boundary_tokens: [BOUNDARY; 2] };
+        assert!(matches!(search.search(&mut Broken, &[3]), Err(Error::NanLogit)));
     }
 }

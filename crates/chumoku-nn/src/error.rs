@@ -22,7 +22,7 @@ pub enum Error {
     },
     /// Heads that do not divide the width.
     #[error("d_model must be a multiple of num_heads, and both at least 1: got {d_model} and {num_heads}")]
-    Heads {
+    HeadCount {
         /// The width.
         d_model: usize,
         /// The heads.
@@ -30,7 +30,7 @@ pub enum Error {
     },
     /// Heads of keys and values that do not divide the heads.
     #[error("{name}: expected a divisor of the {num_heads} heads, got {found}")]
-    KeyHeads {
+    KeyHeadCount {
         /// What the setting is called.
         name: &'static str,
         /// The heads of the queries.
@@ -66,7 +66,7 @@ pub enum Error {
     },
     /// Rotary positions turn pairs of numbers, and a head has an odd one.
     #[error("rotary positions: expected heads of an even width (d_model / num_heads), got {0}")]
-    OddHeads(usize),
+    OddHeadWidth(usize),
     /// A factor of the scores that is no finite number.
     #[error("beta: expected a finite number, got {0}")]
     Beta(f64),
@@ -78,16 +78,16 @@ pub enum Error {
     RotaryScaling(String),
     /// Rotary positions or ALiBi in cross-attention.
     #[error("rotary positions and ALiBi compare places in one sequence: cross-attention has two sequences")]
-    PlacesAcross,
+    PositionsInCrossAttention,
     /// Decoding step by step with attention that is not causal.
     #[error("decoding step by step needs causal attention: here earlier tokens see later ones")]
     NotCausal,
     /// Attention to a memory with an option that needs both sides in one sequence.
     #[error("attention to a memory cannot use causal masks, windows or positions: queries have no place in it")]
-    MemoryHasNoPlaces,
+    PositionsInMemory,
     /// A sequence of a memory that does not exist.
     #[error("memory: expected sequences below {count}, got {found}")]
-    NoSequence {
+    UnknownSequence {
         /// The sequences of the memory.
         count: usize,
         /// The one that was asked for.
@@ -95,13 +95,13 @@ pub enum Error {
     },
     /// What another kind of network remembers.
     #[error("backward: expected the cache of this network's forward pass, got another network's")]
-    OtherNetwork,
+    CacheMismatch,
     /// Attention weights of a recurrent network.
     #[error("attention weights: a recurrent network has none")]
     NoAttention,
     /// A beam that does not fit the vocabulary.
     #[error("beam: expected 1 to {vocabulary} (the size of the vocabulary), got {found}")]
-    Beam {
+    BeamWidth {
         /// Tokens of the vocabulary.
         vocabulary: usize,
         /// The beam's width.
@@ -121,10 +121,10 @@ pub enum Error {
     NoLogits,
     /// A model's logit is not a number.
     #[error("the model gives a logit that is not a number: its weights are too large to use")]
-    NotANumber,
+    NanLogit,
     /// A size to count with out of its range.
-    #[error("{name}: expected {least} to {}, got {found}", thousands(*most))]
-    CountedSize {
+    #[error("{name}: expected {least} to {}, got {found}", group_thousands(*most))]
+    CountSize {
         /// What the size is called.
         name: &'static str,
         /// The smallest allowed.
@@ -136,12 +136,12 @@ pub enum Error {
     },
     /// A figure too large to be exact.
     #[error("count: the {0} of these sizes are more than 2^128 (3.4e38), which is not counted; take smaller sizes")]
-    Uncountable(&'static str),
+    CountOverflow(&'static str),
 }
 
 /// A whole number with its thousands set apart, as `chumoku-text` has it for sentences: the two crates stand side by side,
 /// and the one below both is for arithmetic.
-fn thousands(n: usize) -> String {
+fn group_thousands(n: usize) -> String {
     let digits = n.to_string();
     let mut out = String::new();
     for (i, digit) in digits.chars().enumerate() {

@@ -5,9 +5,9 @@
 
 mod low_rank;
 
-pub use low_rank::LowRank;
+pub use low_rank::LowRankConfig;
 
-use chumoku_kernels::{MatMut, MatRef, Operand, PackedMatrix, Philox, Precision, Real, zeros};
+use chumoku_kernels::{MatMut, MatRef, PackedMatrix, Philox, Precision, Real, Rhs, zeros};
 use ndarray::ArrayView2;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -39,16 +39,16 @@ pub struct ParamId(usize);
 
 /// A place in a model under construction: the parameters that were added before it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Mark(usize);
+pub(crate) struct ParamMark(usize);
 
 #[derive(Clone, Debug)]
-struct Entry {
+struct ParamEntry {
     name: String,
     shape: Vec<usize>,
     init: Init,
     is_frozen: bool,
     /// What is added to it, where it is frozen and updated all the same.
-    update: Option<low_rank::Update>,
+    low_rank: Option<low_rank::LowRankUpdate>,
     /// Its place among the trained numbers, or among the frozen ones.
     range: Range<usize>,
 }
@@ -59,9 +59,9 @@ struct Entry {
 /// freezes none; [`Params::freeze`] makes one that does, and [`Params::with_low_rank`] one with small matrices that are
 /// trained in the place of some of them.
 #[derive(Clone, Debug, Default)]
-pub struct Layout {
+pub struct ParamLayout {
     /// In sorted name order.
-    entries: Vec<Entry>,
+    entries: Vec<ParamEntry>,
     /// Index into `entries` for each id.
     places: Vec<usize>,
     len: usize,
@@ -70,7 +70,7 @@ pub struct Layout {
 /// Collects the parameters of a model under construction; names are joined with dots, as in PyTorch.
 #[derive(Debug, Default)]
 pub struct Builder {
-    entries: Vec<Entry>,
+    entries: Vec<ParamEntry>,
     prefix: String,
 }
 
@@ -93,21 +93,28 @@ impl Builder {
     /// Adds a parameter.
     pub fn add(&mut self, name: &str, shape: &[usize], init: Init) -> ParamId {
         let name = format!("{}{name}", self.prefix);
-        self.entries.push(Entry { name, shape: shape.to_vec(), init, is_frozen: false, update: None, range: 0..0 });
+        self.entries.push(ParamEntry {
+            name,
+            shape: shape.to_vec(),
+            init,
+            is_frozen: false,
+            low_rank: None,
+            range: 0..0,
+        });
         ParamId(self.entries.len() - 1)
     }
 
     /// Where the model under construction has got to.
-    pub(crate) fn mark(&self) -> Mark {
-        Mark(self.entries.len())
+    pub(crate) fn mark(&self) -> ParamMark {
+        ParamMark(self.entries.len())
     }
 
     /// The layout of everything added.
-    pub fn finish(self) -> Arc<Layout> {
+    pub fn finish(self) -> Arc<ParamLayout> {
         let mut order: Vec<usize> = (0..self.entries.len()).collect();
         order.sort_by(|&a, &b| self.entries[a].name.cmp(&self.entries[b].name));
         let mut places = vec![0; order.len()];
-        let mut entries: Vec<Entry> = Vec::with_capacity(order.len());
+        let mut entries: Vec<ParamEntry> = Vec::with_capacity(order.len());
         let mut len = 0;
         for (place, &id) in order.iter().enumerate() {
             let mut entry = self.entries[id].clone();
@@ -117,11 +124,11 @@ impl Builder {
             places[id] = place;
             entries.push(entry);
         }
-        Arc::new(Layout { entries, places, len })
+        Arc::new(ParamLayout { entries, places, len })
     }
 }
 
-impl Layout {
+impl ParamLayout {
     /// Numbers in all parameters that are not frozen.
     pub fn len(&self) -> usize {
         self.len
@@ -139,8 +146,8 @@ impl Layout {
     }
 
     /// The same parameters, some of them frozen; and how many numbers these have.
-    fn freezing(&self, is_frozen: impl Fn(&str) -> bool) -> (Layout, usize) {
-        let mut frozen = Layout { entries: self.entries.clone(), places: self.places.clone(), len: 0 };
+    fn with_frozen(&self, is_frozen: impl Fn(&str) -> bool) -> (ParamLayout, usize) {
+        let mut frozen = ParamLayout { entries: self.entries.clone(), places: self.places.clone(), len: 0 };
         let mut numbers = 0;
         for entry in &mut frozen.entries {
             entry.is_frozen = is_frozen(&entry.name);
@@ -152,11 +159,11 @@ impl Layout {
     }
 
     /// Whether any frozen matrix is updated.
-    fn is_updated(&self) -> bool {
-        self.entries.iter().any(|entry| entry.update.is_some())
+    fn has_low_rank(&self) -> bool {
+        self.entries.iter().any(|entry| entry.low_rank.is_some())
     }
 
-    fn entry(&self, id: ParamId) -> &Entry {
+    fn entry(&self, id: ParamId) -> &ParamEntry {
         &self.entries[self.places[id.0]]
     }
 }
@@ -167,7 +174,7 @@ impl Layout {
 /// whatever hands out numbers to be changed forgets what was packed.
 #[derive(Debug)]
 pub struct Params<T> {
-    layout: Arc<Layout>,
+    layout: Arc<ParamLayout>,
     values: Vec<T>,
     /// The numbers of frozen parameters; gradients and moments have none.
     frozen: Arc<Vec<T>>,
@@ -184,7 +191,7 @@ impl<T: Clone> Clone for Params<T> {
     fn clone(&self) -> Self {
         let (layout, values, frozen) = (Arc::clone(&self.layout), self.values.clone(), Arc::clone(&self.frozen));
         Params {
-            packed: nothing_packed(&layout),
+            packed: empty_packed_cells(&layout),
             layout,
             values,
             frozen,
@@ -195,23 +202,23 @@ impl<T: Clone> Clone for Params<T> {
     }
 }
 
-fn nothing_packed(layout: &Layout) -> Vec<[OnceLock<Option<PackedMatrix>>; 3]> {
+fn empty_packed_cells(layout: &ParamLayout) -> Vec<[OnceLock<Option<PackedMatrix>>; 3]> {
     layout.entries.iter().map(|_| Default::default()).collect()
 }
 
 impl<T: Real> Params<T> {
     /// All 0. What the layout freezes is left out: this is for gradients and moments.
-    pub fn zeros(layout: &Arc<Layout>) -> Self {
+    pub fn zeros(layout: &Arc<ParamLayout>) -> Self {
         Params { values: zeros(layout.len), ..Params::empty(Arc::clone(layout)) }
     }
 
     /// The same numbers, those of some parameters frozen, by name.
     #[must_use]
     pub fn freeze(&self, is_frozen: impl Fn(&str) -> bool) -> Self {
-        let (layout, numbers) = self.layout.freezing(is_frozen);
+        let (layout, numbers) = self.layout.with_frozen(is_frozen);
         let (mut values, mut frozen) = (Vec::with_capacity(layout.len), Vec::with_capacity(numbers));
         for (from, to) in self.layout.entries.iter().zip(&layout.entries) {
-            (if to.is_frozen { &mut frozen } else { &mut values }).extend_from_slice(self.of_entry(from));
+            (if to.is_frozen { &mut frozen } else { &mut values }).extend_from_slice(self.entry_values(from));
         }
         let mut params = Params { values, frozen: Arc::new(frozen), ..Params::empty(Arc::new(layout)) };
         params.precision = self.precision;
@@ -220,16 +227,16 @@ impl<T: Real> Params<T> {
 
     /// The same numbers, none of them frozen; updates have become part of their matrices.
     #[must_use]
-    pub fn thaw(&self) -> Self {
-        match self.layout.is_updated() {
-            true => self.merged().freeze(|_| false),
+    pub fn unfreeze(&self) -> Self {
+        match self.layout.has_low_rank() {
+            true => self.without_low_rank().freeze(|_| false),
             false => self.freeze(|_| false),
         }
     }
 
-    fn empty(layout: Arc<Layout>) -> Self {
+    fn empty(layout: Arc<ParamLayout>) -> Self {
         Params {
-            packed: nothing_packed(&layout),
+            packed: empty_packed_cells(&layout),
             layout,
             values: Vec::new(),
             frozen: Arc::default(),
@@ -241,7 +248,7 @@ impl<T: Real> Params<T> {
 
     /// Parameters of the same layout, with the same numbers where they are frozen and 0 elsewhere.
     #[must_use]
-    pub fn cleared(&self) -> Self {
+    pub fn zeroed(&self) -> Self {
         let mut params = Params::empty(Arc::clone(&self.layout));
         params.values = vec![T::ZERO; self.values.len()];
         params.frozen = Arc::clone(&self.frozen);
@@ -255,13 +262,13 @@ impl<T: Real> Params<T> {
     }
 
     /// Whether any parameter that was added before a place is not frozen, or is updated.
-    pub(crate) fn is_any_trained(&self, before: Mark) -> bool {
-        (0..before.0).any(|id| self.is_trained(ParamId(id)) || self.layout.entry(ParamId(id)).update.is_some())
+    pub(crate) fn has_trained_before(&self, before: ParamMark) -> bool {
+        (0..before.0).any(|id| self.is_trained(ParamId(id)) || self.layout.entry(ParamId(id)).low_rank.is_some())
     }
 
-    fn of_entry(&self, entry: &Entry) -> &[T] {
-        if let Some(update) = &entry.update {
-            return self.sum_of(entry, update);
+    fn entry_values(&self, entry: &ParamEntry) -> &[T] {
+        if let Some(update) = &entry.low_rank {
+            return self.merged_weight(entry, update);
         }
         let numbers = if entry.is_frozen { &self.frozen[..] } else { &self.values };
         &numbers[entry.range.clone()]
@@ -274,17 +281,17 @@ impl<T: Real> Params<T> {
 
     /// All the numbers that are not frozen, to be changed.
     pub fn values_mut(&mut self) -> &mut [T] {
-        self.forget_packed();
+        self.drop_packed();
         &mut self.values
     }
 
     /// Sets all numbers to 0.
     pub fn clear(&mut self) {
-        chumoku_kernels::clear(self.values_mut());
+        chumoku_kernels::fill_zero(self.values_mut());
     }
 
     /// `len` numbers to be overwritten, from what was given back before: it need not be cleared.
-    pub(crate) fn take_working(&mut self, len: usize) -> Vec<T> {
+    pub(crate) fn take_buffer(&mut self, len: usize) -> Vec<T> {
         let mut numbers = self.working.pop().unwrap_or_default();
         if numbers.is_empty() {
             return chumoku_kernels::zeros(len);
@@ -294,7 +301,7 @@ impl<T: Real> Params<T> {
     }
 
     /// Gives working memory back, for the next layer.
-    pub(crate) fn give_working(&mut self, numbers: Vec<T>) {
+    pub(crate) fn return_buffer(&mut self, numbers: Vec<T>) {
         const MOST: usize = 4;
         if self.working.len() < MOST {
             self.working.push(numbers);
@@ -313,15 +320,15 @@ impl<T: Real> Params<T> {
     }
 
     /// Forgets what was packed of the numbers that may change.
-    fn forget_packed(&mut self) {
+    fn drop_packed(&mut self) {
         self.sums.take();
-        let changes = |entry: &Entry| !entry.is_frozen || entry.update.is_some();
+        let changes = |entry: &ParamEntry| !entry.is_frozen || entry.low_rank.is_some();
         let changing = self.packed.iter_mut().zip(&self.layout.entries).filter(|(_, entry)| changes(entry));
         changing.flat_map(|(packed, _)| packed).for_each(|packed| drop(packed.take()));
     }
 
     /// Initial parameters, from `seed` and each parameter's name alone.
-    pub fn init(layout: &Arc<Layout>, seed: u64) -> Self {
+    pub fn init(layout: &Arc<ParamLayout>, seed: u64) -> Self {
         let mut params = Params::zeros(layout);
         for entry in layout.entries.iter().filter(|entry| !entry.is_frozen) {
             let random = Philox::new(seed, name_stream(&entry.name));
@@ -329,8 +336,8 @@ impl<T: Real> Params<T> {
                 *value = match entry.init {
                     Init::Zeros => T::ZERO,
                     Init::Ones => T::ONE,
-                    Init::Uniform(bound) => T::of(bound * (2.0 * f64::from(random.uniform(i as u64)) - 1.0)),
-                    Init::Normal(deviation) => T::of(deviation * f64::from(random.normal(i as u64))),
+                    Init::Uniform(bound) => T::round_from(bound * (2.0 * f64::from(random.uniform(i as u64)) - 1.0)),
+                    Init::Normal(deviation) => T::round_from(deviation * f64::from(random.normal(i as u64))),
                 };
             }
         }
@@ -338,13 +345,13 @@ impl<T: Real> Params<T> {
     }
 
     /// Where everything lies.
-    pub fn layout(&self) -> &Arc<Layout> {
+    pub fn layout(&self) -> &Arc<ParamLayout> {
         &self.layout
     }
 
     /// The numbers of one parameter.
     pub fn slice(&self, id: ParamId) -> &[T] {
-        self.of_entry(self.layout.entry(id))
+        self.entry_values(self.layout.entry(id))
     }
 
     /// The numbers of one parameter, to be changed.
@@ -363,12 +370,12 @@ impl<T: Real> Params<T> {
     /// If they are the same parameter, or one is frozen.
     pub(crate) fn two_slices_mut(&mut self, a: ParamId, b: ParamId) -> [&mut [T]; 2] {
         assert!(self.is_trained(a) && self.is_trained(b), "a frozen parameter is asked for to be changed");
-        self.forget_packed();
+        self.drop_packed();
         let (a, b) = (self.layout.entry(a).range.clone(), self.layout.entry(b).range.clone());
         self.values.get_disjoint_mut([a, b]).expect("two parameters of a layout do not overlap")
     }
 
-    fn shape2(&self, id: ParamId) -> (usize, usize) {
+    fn matrix_shape(&self, id: ParamId) -> (usize, usize) {
         match self.layout.entry(id).shape[..] {
             [rows, cols] => (rows, cols),
             ref shape => unreachable!("a layer asked for a matrix where it made {shape:?}"),
@@ -377,50 +384,50 @@ impl<T: Real> Params<T> {
 
     /// A parameter of two axes.
     pub fn view(&self, id: ParamId) -> ArrayView2<'_, T> {
-        ArrayView2::from_shape(self.shape2(id), self.slice(id)).expect("a parameter has its shape's length")
+        ArrayView2::from_shape(self.matrix_shape(id), self.slice(id)).expect("a parameter has its shape's length")
     }
 
     pub(crate) fn matrix(&self, id: ParamId) -> MatRef<'_, T> {
-        let (rows, cols) = self.shape2(id);
+        let (rows, cols) = self.matrix_shape(id);
         MatRef::new(self.slice(id), rows, cols).expect("a parameter has its shape's length")
     }
 
     /// A matrix W as the second operand of products.
-    pub(crate) fn operand(&self, id: ParamId) -> Operand<'_, T> {
-        self.packed_as(id, 0, self.matrix(id))
+    pub(crate) fn operand(&self, id: ParamId) -> Rhs<'_, T> {
+        self.packed_operand(id, 0, self.matrix(id))
     }
 
     /// Wᵀ as the second operand of products.
-    pub(crate) fn transposed(&self, id: ParamId) -> Operand<'_, T> {
-        self.packed_as(id, 1, self.matrix(id).t())
+    pub(crate) fn transposed_operand(&self, id: ParamId) -> Rhs<'_, T> {
+        self.packed_operand(id, 1, self.matrix(id).t())
     }
 
     /// The transpose of the first `rows` rows of W as the second operand of products. One number of rows is packed.
-    pub(crate) fn first_rows_transposed(&self, id: ParamId, rows: usize) -> Operand<'_, T> {
-        self.packed_as(id, 2, self.matrix_rows(id, 0..rows).t())
+    pub(crate) fn transposed_rows_operand(&self, id: ParamId, rows: usize) -> Rhs<'_, T> {
+        self.packed_operand(id, 2, self.matrix_rows(id, 0..rows).t())
     }
 
-    fn packed_as<'a>(&'a self, id: ParamId, way: usize, matrix: MatRef<'a, T>) -> Operand<'a, T> {
-        let packed = &self.packed[self.layout.places[id.0]][way];
+    fn packed_operand<'a>(&'a self, id: ParamId, slot: usize, matrix: MatRef<'a, T>) -> Rhs<'a, T> {
+        let packed = &self.packed[self.layout.places[id.0]][slot];
         let packed = packed.get_or_init(|| PackedMatrix::new(matrix, self.precision));
-        Operand::new(matrix, packed.as_ref()).unwrap_or_else(|_| matrix.into())
+        Rhs::new(matrix, packed.as_ref()).unwrap_or_else(|_| matrix.into())
     }
 
     /// Rows `rows` of a parameter of two axes.
     pub(crate) fn matrix_rows(&self, id: ParamId, rows: Range<usize>) -> MatRef<'_, T> {
-        let cols = self.shape2(id).1;
+        let cols = self.matrix_shape(id).1;
         let part = &self.slice(id)[rows.start * cols..rows.end * cols];
         MatRef::new(part, rows.len(), cols).expect("a parameter has its shape's length")
     }
 
     pub(crate) fn matrix_rows_mut(&mut self, id: ParamId, rows: Range<usize>) -> MatMut<'_, T> {
-        let cols = self.shape2(id).1;
+        let cols = self.matrix_shape(id).1;
         let part = &mut self.slice_mut(id)[rows.start * cols..rows.end * cols];
         MatMut::new(part, rows.len(), cols).expect("a parameter has its shape's length")
     }
 
     pub(crate) fn matrix_mut(&mut self, id: ParamId) -> MatMut<'_, T> {
-        let rows = self.shape2(id).0;
+        let rows = self.matrix_shape(id).0;
         self.matrix_rows_mut(id, 0..rows)
     }
 }
@@ -458,9 +465,9 @@ mod tests {
         assert_eq!([a, b, c].map(|id| part.slice(id).to_vec()), [a, b, c].map(|id| whole.slice(id).to_vec()));
         assert_eq!([a, b, c].map(|id| part.is_trained(id)), [true, false, true]);
         assert_eq!(Params::<f32>::zeros(part.layout()).values().len(), 8);
-        assert_eq!(part.cleared().slice(b), whole.slice(b));
+        assert_eq!(part.zeroed().slice(b), whole.slice(b));
         part.slice_mut(c).fill(7.0);
-        let again = part.thaw();
+        let again = part.unfreeze();
         assert_eq!(again.values().len(), 12);
         assert_eq!((again.slice(b), again.slice(c)), (whole.slice(b), &[7.0; 4][..]));
         let names = |params: &Params<f32>| params.layout().iter().map(|(name, ..)| name.to_owned()).collect::<Vec<_>>();

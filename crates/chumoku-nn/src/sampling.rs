@@ -24,7 +24,7 @@ impl Default for Sampling {
 }
 
 /// The random stream of sampling.
-const STREAM: u64 = 1 << 59;
+const SAMPLING_STREAM: u64 = 1 << 59;
 
 impl Sampling {
     /// Checks that every option is in its range.
@@ -48,7 +48,7 @@ impl Sampling {
     pub fn candidates(&self, logits: &[f32]) -> Result<Vec<(u32, f64)>> {
         self.check()?;
         if logits.iter().any(|x| x.is_nan()) {
-            return Err(Error::NotANumber);
+            return Err(Error::NanLogit);
         }
         let mut all: Vec<(u32, f64)> = (0..).zip(logits.iter().map(|&x| f64::from(x))).collect();
         let likelier = |a: &(u32, f64), b: &(u32, f64)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
@@ -86,9 +86,9 @@ impl Sampling {
     ///
     /// # Errors
     /// If an option is out of its range, a logit is NaN, or there is none.
-    pub fn choose(&self, logits: &[f32], index: u64) -> Result<u32> {
+    pub fn sample(&self, logits: &[f32], index: u64) -> Result<u32> {
         let candidates = self.candidates(logits)?;
-        let drawn = f64::from(Philox::new(self.seed, STREAM).uniform(index));
+        let drawn = f64::from(Philox::new(self.seed, SAMPLING_STREAM).uniform(index));
         let mut so_far = 0.0;
         let found = candidates.iter().find(|(_, p)| {
             so_far += p;
@@ -143,7 +143,7 @@ mod tests {
         let draws = 20_000u64;
         let mut counts = [0.0; 5];
         for index in 0..draws {
-            counts[sampling.choose(&LOGITS, index).unwrap() as usize] += 1.0 / draws as f64;
+            counts[sampling.sample(&LOGITS, index).unwrap() as usize] += 1.0 / draws as f64;
         }
         for (id, p) in sampling.candidates(&LOGITS).unwrap() {
             // Four standard deviations.
@@ -151,7 +151,7 @@ mod tests {
         }
         assert_eq!(counts[4], 0.0);
         let other = Sampling { seed: 43, ..sampling };
-        assert!((0..100).any(|i| other.choose(&LOGITS, i).unwrap() != sampling.choose(&LOGITS, i).unwrap()));
+        assert!((0..100).any(|i| other.sample(&LOGITS, i).unwrap() != sampling.sample(&LOGITS, i).unwrap()));
     }
 
     #[test]
@@ -163,9 +163,9 @@ mod tests {
             Sampling { top_p: 0.0, ..sampling },
             Sampling { top_p: 1.1, ..sampling },
         ] {
-            assert!(bad.choose(&LOGITS, 0).unwrap_err().to_string().contains("expected"));
+            assert!(bad.sample(&LOGITS, 0).unwrap_err().to_string().contains("expected"));
         }
-        assert!(sampling.choose(&[], 0).is_err());
-        assert!(matches!(sampling.choose(&[0.0, f32::NAN], 0), Err(Error::NotANumber)));
+        assert!(sampling.sample(&[], 0).is_err());
+        assert!(matches!(sampling.sample(&[0.0, f32::NAN], 0), Err(Error::NanLogit)));
     }
 }

@@ -9,7 +9,7 @@
 
 #![allow(unsafe_code)]
 
-use chumoku_kernels::{Element, Team, bf16, f16};
+use chumoku_kernels::{Element, ThreadTeam, bf16, f16};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use std::any::Any;
@@ -252,7 +252,7 @@ extern "C" fn run_shared(shared: *mut c_void) {
     }
 }
 
-impl Team for OpenMp {
+impl ThreadTeam for OpenMp {
     fn threads(&self) -> usize {
         self.threads
     }

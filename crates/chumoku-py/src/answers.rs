@@ -4,13 +4,13 @@ use crate::addresses::Array;
 use crate::models::{borrowed, on_pool, room};
 use crate::outputs::ReadPath;
 use crate::pages::Page;
-use chumoku::answers::{Bounds, Predictor, Verdict};
+use chumoku::answers::{AbstentionThresholds, AnswerDecision, Predictor};
 use chumoku::data::Span;
-use chumoku::explain::AskedSpan;
+use chumoku::explain::SpanQuery;
 use chumoku::hierarchy::Hierarchy;
 use chumoku::onnx::export_classifier;
 use chumoku::train::SpanScores;
-use chumoku::{ModelKind, NgramClassifier, TextClassifier, TextTagger, Unread, pair, read_model_folder, row};
+use chumoku::{ModelKind, NgramClassifier, TextClassifier, TextTagger, UnreadableValues, pair, read_model_folder, row};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -49,7 +49,7 @@ impl Classifier {
     #[staticmethod]
     fn load(py: Python<'_>, folder: ReadPath) -> PyResult<Self> {
         on_pool(py, || {
-            let load = || match ModelKind::of(&folder) {
+            let load = || match ModelKind::from_folder(&folder) {
                 Ok(ModelKind::Ngrams) => Ok(Model::Ngrams(Box::new(NgramClassifier::load(&folder)?))),
                 // Says what is wrong with a folder of another kind.
                 _ => Ok(Model::Network(Box::new(TextClassifier::load(&folder)?))),
@@ -66,17 +66,17 @@ impl Classifier {
 
     /// What is to be said of values beside texts that cannot be read, and are taken for missing: a sentence for each column.
     fn unread(&self, texts: Vec<String>) -> Vec<String> {
-        let mut unread = Unread::of(self.predictor().columns());
-        unread.see(&texts);
-        unread.said()
+        let mut unread = UnreadableValues::new(self.predictor().columns());
+        unread.count(&texts);
+        unread.messages()
     }
 
     /// What it tells of a text: "class", "labels" or "number".
     #[getter]
     fn task(&self) -> &'static str {
         match self.predictor() {
-            predictor if predictor.has_several() => "labels",
-            predictor if predictor.tells_numbers() => "number",
+            predictor if predictor.is_multi_label() => "labels",
+            predictor if predictor.predicts_numbers() => "number",
             _ => "class",
         }
     }
@@ -96,32 +96,32 @@ impl Classifier {
     /// The least probability at which each label is predicted, where texts may have several; else None.
     #[getter]
     fn thresholds(&self) -> Option<Vec<f32>> {
-        self.predictor().problem().labels().map(|blend| blend.thresholds.clone())
+        self.predictor().target().labels().map(|blend| blend.thresholds.clone())
     }
 
     /// The least probability, and the least share of known n-grams, at which this share of the answers is right; None where the
     /// validation rows allow no such promise.
     fn bounds(&self, level: f64) -> Option<(f32, f32)> {
-        let caution = self.predictor().caution()?;
-        Some((caution.step(level)?.confidence, caution.least_known.unwrap_or(f32::NEG_INFINITY)))
+        let caution = self.predictor().abstention()?;
+        Some((caution.threshold_for(level)?.confidence, caution.least_known.unwrap_or(f32::NEG_INFINITY)))
     }
 
     /// Whether each text is answered where this share of the answers is to be right: of labels all of a text's, of ratings the level nearest to the
     /// number.
     fn answered(&self, py: Python<'_>, texts: Vec<String>, level: f64) -> PyResult<Vec<bool>> {
         let model = self.predictor();
-        let bounds =
-            Bounds::of(model, level).map_err(|problem| PyValueError::new_err(format!("abstain: {problem}")))?;
+        let bounds = AbstentionThresholds::for_accuracy(model, level)
+            .map_err(|problem| PyValueError::new_err(format!("abstain: {problem}")))?;
         let found = on_pool(py, || model.predict(&borrowed(&texts)))?;
         let rows = texts.iter().zip(&found);
-        Ok(rows.map(|(text, found)| bounds.verdict(model, text, found) == Verdict::Whole).collect())
+        Ok(rows.map(|(text, found)| bounds.decide(model, text, found) == AnswerDecision::Full).collect())
     }
 
     /// From which probability of a class on this share of the validation rows is of it; None where there is no such probability.
     #[pyo3(signature = (class_, level))]
     fn precise(&self, class_: usize, level: f64) -> Option<f32> {
-        let caution = self.predictor().caution().filter(|caution| class_ < caution.classes.len())?;
-        Some(caution.cut(class_, level)?.step.confidence)
+        let caution = self.predictor().abstention().filter(|caution| class_ < caution.classes.len())?;
+        Some(caution.precision_threshold(class_, level)?.point.confidence)
     }
 
     /// The share of each text's n-grams that the model knows: 1 where there are no n-grams to judge by.
@@ -131,11 +131,11 @@ impl Classifier {
 
     /// The answer to each row of probabilities, a class number, where the model decides otherwise than by the largest; else None.
     fn answers(&self, probabilities: Vec<Vec<f32>>) -> Option<Vec<usize>> {
-        if let Some(decision) = self.predictor().decision() {
+        if let Some(decision) = self.predictor().decision_rule() {
             return Some(probabilities.iter().map(|row| decision.class(row)).collect());
         }
         let tree = self.predictor().hierarchy();
-        tree.map(|tree| probabilities.iter().map(|row| tree.answer(row)).collect())
+        tree.map(|tree| probabilities.iter().map(|row| tree.predict(row)).collect())
     }
 
     /// Returns whether classes that exclude each other stand in a tree.
@@ -145,19 +145,19 @@ impl Classifier {
 
     /// Labels, a list for each text, as the model tells them where they stand in a tree; else None.
     fn tidied(&self, labels: Vec<Vec<String>>) -> Option<Vec<Vec<String>>> {
-        let of_labels = self.predictor().tree_of_labels();
+        let of_labels = self.predictor().label_hierarchy();
         let tree = of_labels.or(self.predictor().hierarchy());
         let of_row = |tree: &Hierarchy, labels: &Vec<String>| match of_labels.is_some() {
-            true => tree.complete(labels),
-            false => labels.iter().map(|label| tree.tidy(label)).collect(),
+            true => tree.complete_labels(labels),
+            false => labels.iter().map(|label| tree.normalize_label(label)).collect(),
         };
         tree.map(|tree| labels.iter().map(|row| of_row(tree, row)).collect())
     }
 
     /// Thresholds of labels, none below those above it where they stand in a tree.
     fn raised(&self, mut thresholds: Vec<f32>) -> Vec<f32> {
-        if let Some(tree) = self.predictor().tree_of_labels() {
-            tree.raise(&mut thresholds);
+        if let Some(tree) = self.predictor().label_hierarchy() {
+            tree.raise_to_ancestors(&mut thresholds);
         }
         thresholds
     }
@@ -187,7 +187,7 @@ impl Classifier {
     /// The number of each text, and where its interval begins and ends.
     fn numbers(&self, py: Python<'_>, texts: Vec<String>) -> PyResult<Vec<[f64; 3]>> {
         let model = self.predictor();
-        if !model.tells_numbers() {
+        if !model.predicts_numbers() {
             return Err(PyValueError::new_err("expected a model of numbers, got one of classes"));
         }
         let found = on_pool(py, || model.predict(&borrowed(&texts)))?;
@@ -239,7 +239,7 @@ impl Tagger {
     /// The spans of each text.
     fn predict(&self, py: Python<'_>, texts: Vec<String>) -> PyResult<Vec<Spans>> {
         let found = on_pool(py, || self.0.predict(&borrowed(&texts)))?;
-        let each = |spans: Vec<chumoku::FoundSpan>| {
+        let each = |spans: Vec<chumoku::PredictedSpan>| {
             spans.into_iter().map(|found| {
                 let Span { start, end, label } = found.span;
                 (start, end, label, found.text, found.probability)
@@ -257,7 +257,7 @@ impl Tagger {
         span: Option<(usize, usize, Option<String>)>,
         name: String,
     ) -> PyResult<Page> {
-        let asked = span.map(|(start, end, label)| AskedSpan { start, end, label });
+        let asked = span.map(|(start, end, label)| SpanQuery { start, end, label });
         on_pool(py, || {
             let tagged = self.0.explain(&text, &name, asked.as_ref(), &mut |_, _| {})?;
             Ok(Page::of_spans(tagged, self.0.attention(&text, &name)?))

@@ -5,8 +5,8 @@
 use crate::addresses::{Array, Floating, Kind, Written};
 use crate::pool::{self, Place};
 use chumoku_kernels::{
-    Attention, AttentionDropout, Causal, Gradients, Heads, HeadsMut, Mask, MaskView, Philox, Precision, Real, Saved,
-    Stage, Statistics, Top, bf16, f16,
+    Attention, AttentionDropout, AttentionStatistics, BackwardInputs, Causal, Gradients, Heads, HeadsMut, Mask,
+    MaskView, Philox, Precision, Real, ScoreStage, TopKeys, bf16, f16,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -77,7 +77,7 @@ impl Options {
         if query_offsets.is_some() != key_offsets.is_some() {
             return Err(PyValueError::new_err("expected query_offsets and key_offsets, or neither"));
         }
-        let precision = Precision::named(precision).ok_or_else(|| {
+        let precision = Precision::from_name(precision).ok_or_else(|| {
             let known = Precision::ALL.map(|known| known.name()).join(", ");
             PyValueError::new_err(format!("precision: expected one of {known}, got {precision:?}"))
         })?;
@@ -341,7 +341,7 @@ fn backward<T: Floating>(
     read.extend([output, log_sum_exp, d_output].into_iter().chain(d_log_sum_exp));
     let all = [d_query, d_key, d_value].into_iter().chain(d_mask).chain(d_sinks);
     let mut written = Written::new(all.collect(), &read)?;
-    let saved = Saved {
+    let saved = BackwardInputs {
         output: heads::<T>("output", output, o.query_offsets.as_ref())?,
         log_sum_exp: log_sum_exp.slice::<T::Sum>("log_sum_exp")?,
         d_output: heads::<T>("d_output", d_output, o.query_offsets.as_ref())?,
@@ -385,12 +385,12 @@ fn all_weights<T: Floating>(py: Python<'_>, inputs: &Inputs<'_>, weights: &Array
             let (sequence, head) = (pair / heads, pair % heads);
             let seen = inputs.options.key_lengths.as_ref().map_or(keys, |lengths| lengths[sequence]);
             if seen == keys {
-                attention.scores(Stage::Weights, sequence, head, weights)?;
+                attention.scores(ScoreStage::Weights, sequence, head, weights)?;
                 continue;
             }
             // Rows of the sequence's own keys, spread out to those of all.
             let mut own = vec![T::Sum::ZERO; queries * seen];
-            attention.scores(Stage::Weights, sequence, head, &mut own)?;
+            attention.scores(ScoreStage::Weights, sequence, head, &mut own)?;
             for (i, row) in weights.chunks_exact_mut(keys).enumerate() {
                 row[..seen].copy_from_slice(&own[i * seen..(i + 1) * seen]);
                 row[seen..].fill(T::Sum::ZERO);
@@ -442,11 +442,11 @@ fn statistics<T: Floating>(
     };
     let run = || -> chumoku_kernels::Result<()> {
         let Some((keys, weights)) = top else {
-            return attention.statistics(Statistics { mass, entropy, top: None });
+            return attention.statistics(AttentionStatistics { mass, entropy, top: None });
         };
         let mut places = vec![None; keys.len()];
-        let top = Top { count, keys: &mut places, weights };
-        attention.statistics(Statistics { mass, entropy, top: Some(top) })?;
+        let top = TopKeys { count, keys: &mut places, weights };
+        attention.statistics(AttentionStatistics { mass, entropy, top: Some(top) })?;
         for (key, place) in keys.iter_mut().zip(places) {
             *key = place.map_or(-1, |place| place as i64);
         }

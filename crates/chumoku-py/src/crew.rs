@@ -5,7 +5,9 @@
 
 use crate::addresses::{Array, Written};
 use crate::pool::{self, Place};
-use chumoku::train::{BatchAt, Crew, Helper, Leader, LearnPart, Learnt, Terms, joined};
+use chumoku::train::{
+    BatchPosition, Coordinator, GradientTerms, StepOutput, TrainMicroBatch, Worker, WorkerGroup, combine_gradients,
+};
 use chumoku::{Error, Result};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -16,11 +18,11 @@ use std::sync::Arc;
 /// A batch, or a part of one, as it is told: loss, weight, tokens.
 type Told = (f64, f64, usize);
 
-fn learnt((loss, weight, tokens): Told) -> Learnt {
-    Learnt { loss, weight, tokens }
+fn learnt((loss, weight, tokens): Told) -> StepOutput {
+    StepOutput { loss, weight, tokens }
 }
 
-fn told(learnt: Learnt) -> Told {
+fn told(learnt: StepOutput) -> Told {
     (learnt.loss, learnt.weight, learnt.tokens)
 }
 
@@ -29,7 +31,7 @@ fn raised(py: Python<'_>, error: &PyErr) -> Error {
     Error::Setting(error.value(py).to_string())
 }
 
-fn terms_json(terms: &Terms) -> String {
+fn terms_json(terms: &GradientTerms) -> String {
     serde_json::to_string(terms).expect("terms are plain data")
 }
 
@@ -48,12 +50,12 @@ impl fmt::Debug for PyLeader {
     }
 }
 
-impl Leader for PyLeader {
-    fn begin(&self, terms: &Terms) -> Result<()> {
+impl Coordinator for PyLeader {
+    fn start(&self, terms: &GradientTerms) -> Result<()> {
         call(&self.0, |leader| leader.call_method1("begin", (terms_json(terms),)).map(drop))
     }
 
-    fn learn(&self, params: &[f32], at: BatchAt, parts: usize, grads: &mut [f32]) -> Result<Learnt> {
+    fn train_step(&self, params: &[f32], at: BatchPosition, parts: usize, grads: &mut [f32]) -> Result<StepOutput> {
         call(&self.0, |leader| {
             let (_held, room): (Py<PyAny>, Array) = leader.call_method1("room", (params.len(),))?.extract()?;
             fitting(Written::new(vec![&room], &[])?.next::<f32>("room")?, params.len())?.copy_from_slice(params);
@@ -69,7 +71,7 @@ impl Leader for PyLeader {
         })
     }
 
-    fn news(&self) -> Vec<String> {
+    fn take_messages(&self) -> Vec<String> {
         call(&self.0, |leader| leader.call_method0("news")?.extract()).unwrap_or_default()
     }
 }
@@ -94,8 +96,8 @@ impl fmt::Debug for PyHelper {
 /// What a helper is asked for: the arrays, which are held, and where they are; and epoch, batch, step and part.
 type Asked = ((Py<PyAny>, Array), (u64, u64, u64), usize, (Py<PyAny>, Array));
 
-impl Helper for PyHelper {
-    fn help(&self, terms: &Terms, learn: &mut LearnPart<'_>) -> Result<()> {
+impl Worker for PyHelper {
+    fn run(&self, terms: &GradientTerms, learn: &mut TrainMicroBatch<'_>) -> Result<()> {
         call(&self.0, |helper| helper.call_method1("begin", (terms_json(terms),)).map(drop))?;
         loop {
             let asked: Option<Asked> = call(&self.0, |helper| helper.call_method0("next")?.extract())?;
@@ -107,7 +109,7 @@ impl Helper for PyHelper {
             let weights = params.slice::<f32>("weights").map_err(told_of)?;
             let mut written = Written::new(vec![&into], &[&params]).map_err(told_of)?;
             let gradient = written.next::<f32>("gradient").map_err(told_of)?;
-            match learn(weights, BatchAt { epoch, batch, step }, part, gradient) {
+            match learn(weights, BatchPosition { epoch, batch, step }, part, gradient) {
                 Ok(learnt) => call(&self.0, |helper| helper.call_method1("done", told(learnt)).map(drop))?,
                 Err(error) => {
                     call(&self.0, |helper| helper.call_method1("failed", (error.to_string(),)).map(drop))?;
@@ -123,10 +125,10 @@ impl Helper for PyHelper {
 #[pyfunction]
 pub(crate) fn run_in_crew(py: Python<'_>, args: Vec<OsString>, crew: Py<PyAny>, leads: bool) -> u8 {
     let crew = match leads {
-        true => Crew::Leader(Arc::new(PyLeader(crew))),
-        false => Crew::Helper(Arc::new(PyHelper(crew))),
+        true => WorkerGroup::Coordinator(Arc::new(PyLeader(crew))),
+        false => WorkerGroup::Worker(Arc::new(PyHelper(crew))),
     };
-    py.detach(|| chumoku_cli::run_in(args, Some(crew)).number())
+    py.detach(|| chumoku_cli::run_with_workers(args, Some(crew)).number())
 }
 
 /// The mean of the same piece of the gradient of each part, written to `sum`: as one process adds them, from loss, weight and tokens
@@ -140,8 +142,8 @@ pub(crate) fn joined_gradients(py: Python<'_>, parts: Vec<Told>, grads: Vec<Arra
     if parts.len() != grads.len() && !grads.is_empty() {
         return Err(PyValueError::new_err(format!("expected {} gradients, got {}", parts.len(), grads.len())));
     }
-    let parts: Vec<Learnt> = parts.into_iter().map(learnt).collect();
+    let parts: Vec<StepOutput> = parts.into_iter().map(learnt).collect();
     // The pool may be learning.
-    let whole = pool::run(py, Place::Here, || joined(&parts, &grads, sum))?;
+    let whole = pool::run(py, Place::Here, || combine_gradients(&parts, &grads, sum))?;
     whole.map(told).map_err(|error| PyValueError::new_err(error.to_string()))
 }

@@ -5,12 +5,12 @@ use crate::outputs::ReadPath;
 use crate::pages::language;
 use crate::pool;
 use crate::wording::error;
-use chumoku::count::{CountConfig, Counted};
-use chumoku::explain::AttentionPlace;
+use chumoku::count::{CountConfig, NetworkKind};
+use chumoku::explain::HeadSelection;
 use chumoku::nn::NormOrder;
-use chumoku::{CountedFolder, Error};
+use chumoku::{Error, ModelSize};
 use chumoku_view::CountReport;
-use chumoku_view::trace::{self, Checked, Depth, TraceOptions, WorkedExample};
+use chumoku_view::trace::{self, CheckReport, TraceDepth, TraceOptions, WorkedExample};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -68,7 +68,7 @@ impl Trace {
             place.checked_sub(1).ok_or_else(|| PyValueError::new_err(format!("{what}: expected from 1 on, got 0")))
         };
         let layer = layer.map(|layer| from_zero("layer", layer)).transpose()?;
-        let place = AttentionPlace { layer, head: from_zero("head", head)? };
+        let place = HeadSelection { layer, head: from_zero("head", head)? };
         let traced = Traced { part, place, backward };
         let found = pool::run_long(py, || trace_model(&folder, &text, target.as_deref(), &traced))?;
         found.map(Trace).map_err(|failed| error(&failed))
@@ -92,9 +92,9 @@ impl Trace {
         let mut options = TraceOptions::default();
         options.lang = language(lang)?;
         options.depth = match depth {
-            "shapes" => Depth::Shapes,
-            "steps" => Depth::Steps,
-            "all" => Depth::All,
+            "shapes" => TraceDepth::Shapes,
+            "steps" => TraceDepth::Steps,
+            "all" => TraceDepth::All,
             other => {
                 let problem = format!("depth: expected one of shapes, steps, all, got {other:?}");
                 return Err(PyValueError::new_err(problem));
@@ -122,7 +122,7 @@ impl Trace {
 pub(crate) fn check(source: &str, given: &str) -> PyResult<(String, String)> {
     let (name, example) = example(source, given)?;
     let wrong = |problem: String| PyValueError::new_err(format!("{name}: {problem}"));
-    let checked: Checked = example.check().map_err(wrong)?;
+    let checked: CheckReport = example.check().map_err(wrong)?;
     let steps = serde_json::to_value(&checked.steps).map_err(|problem| wrong(problem.to_string()))?;
     let json = serde_json::json!({ "file": name, "ok": checked.ok, "steps": steps });
     Ok((json.to_string(), checked.to_text(&name, &example)))
@@ -157,13 +157,13 @@ pub(crate) struct Sizes {
 
 impl Sizes {
     fn config(&self) -> PyResult<CountConfig> {
-        let network = Counted::named(&self.network).ok_or_else(|| {
+        let network = NetworkKind::from_name(&self.network).ok_or_else(|| {
             let known = "attention, transformer, decoder, encoder-decoder, rnn, lstm, gru";
             PyValueError::new_err(format!("network: expected one of {known}, got {:?}", self.network))
         })?;
         let defaults = CountConfig::default();
         let d_model = self.width.unwrap_or(defaults.d_model);
-        let layers = if network == Counted::Attention { 1 } else { defaults.num_layers };
+        let layers = if network == NetworkKind::Attention { 1 } else { defaults.num_layers };
         Ok(CountConfig {
             network,
             batch: self.batch.unwrap_or(defaults.batch),
@@ -195,7 +195,7 @@ impl Sizes {
 pub(crate) fn count(sizes: Sizes) -> PyResult<(String, String)> {
     let (config, model) = match &sizes.model {
         Some(folder) => {
-            let model = CountedFolder::read(folder).map_err(|failed| error(&failed))?;
+            let model = ModelSize::read(folder).map_err(|failed| error(&failed))?;
             let name = folder.file_name().map_or_else(|| "model".into(), |name| name.to_string_lossy().into_owned());
             let config = CountConfig {
                 batch: sizes.batch.unwrap_or(model.config.batch),

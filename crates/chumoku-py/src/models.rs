@@ -6,13 +6,13 @@ use crate::pages::Page;
 use crate::pool;
 use crate::training::{OFTEN, precision};
 use crate::wording::error;
-use chumoku::data::Pairs;
-use chumoku::explain::AttentionPlace;
-use chumoku::models::TranslatorPart;
+use chumoku::data::SentencePairs;
+use chumoku::explain::HeadSelection;
+use chumoku::models::TranslatorAttention;
 use chumoku::sampling::Sampling;
 use chumoku::train::{LanguageScores, TranslationScores};
 use chumoku::{
-    ChatMessage, EmbedOptions, Error, ModelKind, Precision, Stop, TextClassifier, TextEmbedder, TextGenerator,
+    ChatMessage, EmbedOptions, Error, ModelKind, Precision, StopReason, TextClassifier, TextEmbedder, TextGenerator,
     TextTranslator, TranslateOptions, pair,
 };
 use chumoku_view::trace::Trace;
@@ -35,7 +35,7 @@ fn named(name: Option<&str>) -> PyResult<Option<Precision>> {
 /// What kind of model a folder holds: "classifier", "ngrams", "tagger", "translator", "language_model" or "encoder".
 #[pyfunction]
 pub(crate) fn model_kind(folder: ReadPath) -> PyResult<&'static str> {
-    Ok(match ModelKind::of(&folder).map_err(|failed| error(&failed))? {
+    Ok(match ModelKind::from_folder(&folder).map_err(|failed| error(&failed))? {
         ModelKind::Classifier => "classifier",
         ModelKind::Ngrams => "ngrams",
         ModelKind::Tagger => "tagger",
@@ -84,14 +84,14 @@ impl Translator {
         let found = on_pool(py, || self.0.translate(&borrowed(&texts), &options))?;
         let each = found.into_iter().map(|translation| {
             let hypotheses = translation.hypotheses.into_iter().map(|(text, found)| (text, found.score)).collect();
-            (hypotheses, translation.is_cut)
+            (hypotheses, translation.is_truncated)
         });
         Ok(each.collect())
     }
 
     /// What `chumoku eval --json` writes of these pairs.
     fn score(&self, py: Python<'_>, sources: Vec<String>, targets: Vec<String>) -> PyResult<String> {
-        let pairs = Pairs { sources, targets };
+        let pairs = SentencePairs { sources, targets };
         let scores = on_pool(py, || TranslationScores::measure(&self.0, &pairs, &TranslateOptions::default()))?;
         Ok(serde_json::json!(scores).to_string())
     }
@@ -176,7 +176,7 @@ impl Generator {
 
 enum Piece {
     Text(String),
-    End(Result<Stop, Error>),
+    End(Result<StopReason, Error>),
 }
 
 /// A text as it is written, piece by piece. Letting go of it ends the writing.
@@ -216,7 +216,7 @@ impl Pieces {
                 }
             };
             *self.pieces.lock().unwrap_or_else(PoisonError::into_inner) = None;
-            let stop = if ended? == Stop::End { "end" } else { "max_tokens" };
+            let stop = if ended? == StopReason::End { "end" } else { "max_tokens" };
             *self.stop.lock().unwrap_or_else(PoisonError::into_inner) = Some(stop);
             return Ok(None);
         }
@@ -276,7 +276,7 @@ impl Embedder {
         for (out, x) in out.iter_mut().zip(&found.vectors) {
             *out = *x;
         }
-        Ok(found.cut)
+        Ok(found.truncated)
     }
 
     /// How like a text is to another, and why.
@@ -289,7 +289,7 @@ impl Embedder {
 pub(crate) struct Traced {
     /// Of a translator: "encoder", "decoder" or else its cross-attention.
     pub(crate) part: String,
-    pub(crate) place: AttentionPlace,
+    pub(crate) place: HeadSelection,
     pub(crate) backward: bool,
 }
 
@@ -297,7 +297,7 @@ pub(crate) struct Traced {
 /// whose loss is traced backward.
 pub(crate) fn trace_model(folder: &Path, text: &str, target: Option<&str>, traced: &Traced) -> Result<Trace, Error> {
     let Traced { part, place, backward } = traced;
-    let kind = ModelKind::of(folder)?;
+    let kind = ModelKind::from_folder(folder)?;
     let refused = match kind {
         ModelKind::Translator => None,
         ModelKind::Encoder if *backward => {
@@ -321,9 +321,9 @@ pub(crate) fn trace_model(folder: &Path, text: &str, target: Option<&str>, trace
         ModelKind::Encoder => TextEmbedder::load(folder, None)?.record(text, *place)?,
         ModelKind::Translator => {
             let part = match part.as_str() {
-                "encoder" => TranslatorPart::Encoder,
-                "decoder" => TranslatorPart::Decoder,
-                _ => TranslatorPart::Cross,
+                "encoder" => TranslatorAttention::Encoder,
+                "decoder" => TranslatorAttention::Decoder,
+                _ => TranslatorAttention::Cross,
             };
             let model = TextTranslator::load(folder)?;
             match backward {
@@ -334,7 +334,7 @@ pub(crate) fn trace_model(folder: &Path, text: &str, target: Option<&str>, trace
         // Says what is wrong with a model of another kind.
         _ => {
             let model = TextClassifier::load(folder)?;
-            let expected = match (pair::parts(text).is_some(), model.config().reads_pairs()) {
+            let expected = match (pair::split(text).is_some(), model.config().reads_pairs()) {
                 (false, true) => "two texts: give both, as (\"first\", \"second\")",
                 (true, false) => "one text: give that alone",
                 _ => "",
@@ -346,5 +346,5 @@ pub(crate) fn trace_model(folder: &Path, text: &str, target: Option<&str>, trace
         }
     };
     let name = folder.file_name().map_or_else(|| "model".into(), |name| name.to_string_lossy().into_owned());
-    Trace::of_model(attention, &name)
+    Trace::from_model(attention, &name)
 }

@@ -2,7 +2,7 @@
 
 use crate::wording::error;
 use chumoku::data::DataError;
-use chumoku::output::{AtomicOutput, Inputs};
+use chumoku::output::{AtomicOutput, InputFiles};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::io::Write;
@@ -15,7 +15,7 @@ pub(crate) struct ReadPath(PathBuf);
 
 impl ReadPath {
     pub(crate) fn of(path: PathBuf) -> ReadPath {
-        Inputs::note_read(&path);
+        InputFiles::record_read(&path);
         ReadPath(path)
     }
 }
@@ -38,7 +38,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for ReadPath {
 
 /// Turns an error of the system into Python's own (`FileNotFoundError`, …), and any other into a `ValueError`.
 fn raised(failed: DataError) -> PyErr {
-    match failed.system() {
+    match failed.system_error() {
         Some(system) => std::io::Error::new(system.kind(), failed.to_string()).into(),
         None => error(&failed.into()),
     }
@@ -47,17 +47,17 @@ fn raised(failed: DataError) -> PyErr {
 /// Tells whether a path leads to a file of these paths, or of a folder among them.
 #[pyfunction]
 pub(crate) fn is_one_of(path: PathBuf, paths: Vec<PathBuf>) -> bool {
-    Inputs::of(paths).contains(&path)
+    InputFiles::from_paths(paths).contains(&path)
 }
 
 /// Writes a file, whole or not at all. It replaces no file that was read, unless it is of a model's folder (`own`).
 #[pyfunction]
 pub(crate) fn write_file(path: PathBuf, content: &[u8], own: bool) -> PyResult<()> {
     let inputs = match own {
-        true => Inputs::none(),
-        false => Inputs::none().with_read(),
+        true => InputFiles::empty(),
+        false => InputFiles::empty().with_recorded(),
     };
-    AtomicOutput::write_whole(&path, &inputs, content).map_err(raised)
+    AtomicOutput::write_file(&path, &inputs, content).map_err(raised)
 }
 
 /// A file that appears whole when it is committed, or not at all. It replaces none of what is read.
@@ -74,7 +74,7 @@ impl Output {
 impl Output {
     #[new]
     fn new(path: PathBuf, read: Vec<PathBuf>) -> PyResult<Self> {
-        AtomicOutput::create(&path, &Inputs::of(read)).map(|file| Output(Some(file))).map_err(raised)
+        AtomicOutput::create(&path, &InputFiles::from_paths(read)).map(|file| Output(Some(file))).map_err(raised)
     }
 
     /// Writes to it.

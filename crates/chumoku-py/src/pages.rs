@@ -1,7 +1,7 @@
 //! What explains an answer: its numbers, and the page that shows them.
 
 use chumoku::Lang;
-use chumoku::explain::{TaggedText, shorten};
+use chumoku::explain::{TaggedText, shorten_numbers};
 use chumoku_view::{Alignment, Explanation, alignment_to_html, from_json, tagged_to_html, to_html, to_json};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -67,7 +67,7 @@ impl Page {
                 json
             }
             Explained::Translation(alignment) => alignment.to_json(),
-            Explained::Spans(tagged, _) => shorten(serde_json::to_value(tagged).unwrap_or_default()),
+            Explained::Spans(tagged, _) => shorten_numbers(serde_json::to_value(tagged).unwrap_or_default()),
         }
         .to_string()
     }

@@ -8,7 +8,7 @@
 //! run on its own threads, whose entry [`use_openmp`] is told.
 
 use crate::addresses::OpenMp;
-use chumoku_kernels::{halt, on_one_thread, on_team};
+use chumoku_kernels::{cancel, run_on_one_thread, run_on_team};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -63,18 +63,18 @@ pub(crate) enum Place {
 /// Runs `work` without the lock of the interpreter.
 pub(crate) fn run<R: Send>(py: Python<'_>, place: Place, work: impl FnOnce() -> R + Send) -> PyResult<R> {
     match place {
-        Place::Here => return Ok(py.detach(|| on_one_thread(work))),
-        Place::OpenMp(usual) if threads(Some(usual)) == 1 => return Ok(py.detach(|| on_one_thread(work))),
+        Place::Here => return Ok(py.detach(|| run_on_one_thread(work))),
+        Place::OpenMp(usual) if threads(Some(usual)) == 1 => return Ok(py.detach(|| run_on_one_thread(work))),
         Place::OpenMp(usual) if OPENMP.1.load(Ordering::Acquire) == std::process::id() => {
             if let Some(team) = OpenMp::at(OPENMP.0.load(Ordering::Relaxed), threads(Some(usual))) {
-                return Ok(py.detach(|| on_team(Arc::new(team), work)));
+                return Ok(py.detach(|| run_on_team(Arc::new(team), work)));
             }
         }
         Place::OpenMp(_) | Place::Pool => {}
     }
     let pool = the_pool()?;
     // A thread of the pool that waits in a call which Ctrl-C ends may take this up.
-    Ok(py.detach(|| pool.install(|| halt::apart(work))))
+    Ok(py.detach(|| pool.install(|| cancel::run_detached(work))))
 }
 
 /// Runs on the pool what may take long, without the lock of the interpreter. On Ctrl-C it ends at its next operation, and what the
@@ -91,7 +91,7 @@ pub(crate) fn run_long<R: Send>(py: Python<'_>, work: impl FnOnce() -> R + Send)
         pool.in_place_scope(move |scope| {
             scope.spawn(move |_| {
                 // The scope ends with the thread that waits: it is there to hear it.
-                let _ = sender.send(catch_unwind(AssertUnwindSafe(|| halt::until(&of_work, work))));
+                let _ = sender.send(catch_unwind(AssertUnwindSafe(|| cancel::run_cancelable(&of_work, work))));
             });
             loop {
                 match receiver.recv_timeout(OFTEN) {

@@ -1,7 +1,7 @@
 //! Rows of files that are read in one process and answered in others, as the command reads and answers them.
 
 use crate::pool::run_long;
-use chumoku_cli::{Answerer, Failed, Reader};
+use chumoku_cli::{ChunkAnswerer, ChunkReader, CommandError};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::sync::{Mutex, PoisonError};
 
 /// What was being done may be done again, or cannot be done at all.
-fn raised(failed: Failed) -> PyErr {
+fn raised(failed: CommandError) -> PyErr {
     match failed.is_usage {
         true => PyValueError::new_err(failed.message),
         false => PyRuntimeError::new_err(failed.message),
@@ -18,10 +18,10 @@ fn raised(failed: Failed) -> PyErr {
 
 /// The rows of `predict MODEL FILE`, part by part.
 #[pyclass(frozen, module = "chumoku._chumoku")]
-pub(crate) struct RowReader(Mutex<Reader>);
+pub(crate) struct RowReader(Mutex<ChunkReader>);
 
 impl RowReader {
-    fn with<R>(&self, work: impl FnOnce(&mut Reader) -> R) -> R {
+    fn with<R>(&self, work: impl FnOnce(&mut ChunkReader) -> R) -> R {
         // Whoever panicked while it was held read a row, which is then read no more.
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -32,7 +32,7 @@ impl RowReader {
     /// Opens the file of a command line, the command's own name first.
     #[staticmethod]
     fn open(py: Python<'_>, args: Vec<OsString>) -> PyResult<Self> {
-        let reader = run_long(py, || Reader::open(args))?.map_err(raised)?;
+        let reader = run_long(py, || ChunkReader::open(args))?.map_err(raised)?;
         Ok(RowReader(Mutex::new(reader)))
     }
 
@@ -55,20 +55,20 @@ impl RowReader {
 
     /// The next part, of at most so many rows; None at the end.
     fn part<'py>(&self, py: Python<'py>, most: usize) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let part = py.detach(|| self.with(|reader| reader.part(most))).map_err(raised)?;
+        let part = py.detach(|| self.with(|reader| reader.next_chunk(most))).map_err(raised)?;
         Ok(part.map(|part| PyBytes::new(py, &part)))
     }
 }
 
 /// What answers rows as `predict` and `explain` do.
 #[pyclass(frozen, module = "chumoku._chumoku")]
-pub(crate) struct RowAnswerer(Mutex<Answerer>);
+pub(crate) struct RowAnswerer(Mutex<ChunkAnswerer>);
 
 /// Bytes, rows, how many of them have no answer, and why the first has none.
 type Written<'py> = (Bound<'py, PyBytes>, usize, usize, Option<String>);
 
 impl RowAnswerer {
-    fn with<R>(&self, work: impl FnOnce(&mut Answerer) -> R) -> R {
+    fn with<R>(&self, work: impl FnOnce(&mut ChunkAnswerer) -> R) -> R {
         // Nothing of it changes while it answers.
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -80,7 +80,7 @@ impl RowAnswerer {
     /// object, in which each has its probability.
     #[staticmethod]
     fn load(py: Python<'_>, args: Vec<OsString>, each_label: bool) -> PyResult<Self> {
-        let answerer = run_long(py, || Answerer::load(args, each_label))?.map_err(raised)?;
+        let answerer = run_long(py, || ChunkAnswerer::load(args, each_label))?.map_err(raised)?;
         Ok(RowAnswerer(Mutex::new(answerer)))
     }
 
@@ -93,18 +93,18 @@ impl RowAnswerer {
     /// The columns beside the text that it reads.
     #[getter]
     fn columns(&self) -> Vec<String> {
-        self.with(|answerer| answerer.columns())
+        self.with(|answerer| answerer.feature_columns())
     }
 
     /// The names of the columns that answers have; None where an answer is an object.
     #[getter]
     fn names(&self) -> Option<Vec<String>> {
-        self.with(|answerer| answerer.names().map(<[String]>::to_vec))
+        self.with(|answerer| answerer.column_names().map(<[String]>::to_vec))
     }
 
     /// A text with the values of the columns beside it.
     fn beside(&self, text: &str, cells: Vec<String>) -> String {
-        self.with(|answerer| answerer.beside(text, &cells))
+        self.with(|answerer| answerer.with_columns(text, &cells))
     }
 
     /// The answers to texts as one list in JSON: of lists of the columns' values, or of objects.
@@ -116,7 +116,7 @@ impl RowAnswerer {
 
     /// What the command writes for a part that a reader gave.
     fn write<'py>(&self, py: Python<'py>, part: &[u8]) -> PyResult<Written<'py>> {
-        let found = run_long(py, || self.with(|answerer| answerer.write(part)))?.map_err(raised)?;
+        let found = run_long(py, || self.with(|answerer| answerer.answer_chunk(part)))?.map_err(raised)?;
         Ok((PyBytes::new(py, &found.bytes), found.rows, found.unanswered, found.reason))
     }
 }

@@ -6,8 +6,8 @@ use crate::wording::error;
 use crate::wording::of_python;
 use chumoku::Error;
 use chumoku::data::{
-    DataFiles, Format, LabelOptions, ReadOptions, Task, describe_variants, label_variants, load_label_sets,
-    load_labelled, load_scores, merge_labels, recognise,
+    DataFiles, Format, LabelOptions, ReadOptions, TrainingTask, describe_variants, detect_task, label_variants,
+    load_labeled, load_multi_label, load_scores, merge_labels,
 };
 use chumoku::pair;
 use pyo3::exceptions::PyValueError;
@@ -69,27 +69,27 @@ impl Reading {
     fn read(&self, file: &Path) -> Result<Table, Error> {
         let options = self.options();
         let task = match self.task.as_deref() {
-            Some("classify") => Task::Classify,
-            Some("labels") => Task::Labels,
-            Some("score") => Task::Score,
-            _ if self.separator.is_some() => Task::Labels,
-            _ => recognise(&DataFiles::One(file.to_owned()), &options)?.task,
+            Some("classify") => TrainingTask::Classify,
+            Some("labels") => TrainingTask::Labels,
+            Some("score") => TrainingTask::Score,
+            _ if self.separator.is_some() => TrainingTask::Labels,
+            _ => detect_task(&DataFiles::One(file.to_owned()), &options)?.task,
         };
         Ok(match task {
-            Task::Labels => {
+            TrainingTask::Labels => {
                 let how = LabelOptions { separator: self.separator, ..LabelOptions::default() };
-                let sets = load_label_sets(file, &options, &how)?;
+                let sets = load_multi_label(file, &options, &how)?;
                 let (texts, labels) = sets.examples.into_iter().map(|example| (example.text, example.labels)).unzip();
                 Table { task: "labels", texts, labels: Labels::Several(labels), description: sets.description }
             }
-            Task::Score => {
+            TrainingTask::Score => {
                 let scores = load_scores(file, &options)?;
                 let (texts, numbers) = scores.examples.into_iter().map(|example| (example.text, example.score)).unzip();
                 Table { task: "score", texts, labels: Labels::Numbers(numbers), description: scores.description }
             }
             // Files for other tasks have no labels: this reports which column is missing.
             _ => {
-                let rows = load_labelled(file, &options)?;
+                let rows = load_labeled(file, &options)?;
                 let (texts, labels) = rows.examples.into_iter().map(|example| (example.text, example.label)).unzip();
                 Table { task: "classify", texts, labels: Labels::Classes(labels), description: rows.description }
             }
@@ -111,7 +111,7 @@ pub(crate) fn read_table<'py>(
     let table = pool::run_long(py, || reading.read(&file))?.map_err(|failed| error(&failed))?;
     let texts = PyList::empty(py);
     for text in &table.texts {
-        match pair::parts(text) {
+        match pair::split(text) {
             Some(both) => texts.append(both)?,
             None => texts.append(text)?,
         }

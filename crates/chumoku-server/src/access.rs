@@ -1,6 +1,6 @@
 //! Who may ask: the key, and the name that a client calls this machine by.
 
-use crate::refusal::{Kind, Refusal, Result};
+use crate::request_error::{ErrorType, RequestError, Result};
 use axum::http::{HeaderMap, StatusCode, Version, header};
 use chumoku::tr;
 use std::net::IpAddr;
@@ -14,18 +14,18 @@ pub(crate) fn check_key(key: Option<&str>, headers: &HeaderMap) -> Result<()> {
         scheme.eq_ignore_ascii_case(b"Bearer ").then_some(token)
     });
     let message = match given {
-        Some(given) if is_equal(given, key.as_bytes()) => return Ok(()),
+        Some(given) if constant_time_eq(given, key.as_bytes()) => return Ok(()),
         Some(_) => tr!("the key is another one than this service has", "キーが違います"),
         None => tr!(
             "a key is needed: send the header Authorization: Bearer KEY",
             "キーが必要です。ヘッダー Authorization: Bearer キー を付けてください"
         ),
     };
-    Err(Refusal::new(StatusCode::UNAUTHORIZED, Kind::Unauthorized, message))
+    Err(RequestError::new(StatusCode::UNAUTHORIZED, ErrorType::Unauthorized, message))
 }
 
 /// Whether two keys are equal, in a time that tells nothing of where they differ.
-fn is_equal(given: &[u8], key: &[u8]) -> bool {
+fn constant_time_eq(given: &[u8], key: &[u8]) -> bool {
     let mut differs = given.len() ^ key.len();
     for (at, byte) in key.iter().enumerate() {
         let other = given.get(at).copied().unwrap_or(0);
@@ -38,13 +38,13 @@ fn is_equal(given: &[u8], key: &[u8]) -> bool {
 /// name was made to lead here would be let in by the browser (DNS rebinding).
 pub(crate) fn check_host(own: &str, headers: &HeaderMap) -> Result<()> {
     let Some(host) = headers.get(header::HOST) else { return Ok(()) };
-    let name = host.to_str().ok().and_then(name_of);
-    if name.is_some_and(|name| is_own(name, own)) {
+    let name = host.to_str().ok().and_then(host_name);
+    if name.is_some_and(|name| is_own_name(name, own)) {
         return Ok(());
     }
-    Err(Refusal::new(
+    Err(RequestError::new(
         StatusCode::FORBIDDEN,
-        Kind::Validation,
+        ErrorType::Validation,
         tr!(
             "the header Host names another machine; this service listens on this machine alone: ask localhost or 127.0.0.1",
             "Host ヘッダーが別のマシンの名前です。このサービスはこのマシンからだけ使えます。localhost か 127.0.0.1 を指定してください"
@@ -56,12 +56,12 @@ pub(crate) fn check_host(own: &str, headers: &HeaderMap) -> Result<()> {
 /// none. Before HTTP/1.1 there may be none.
 pub(crate) fn check_one_host(version: Version, headers: &HeaderMap) -> Result<()> {
     match headers.get_all(header::HOST).iter().count() {
-        0 if version >= Version::HTTP_11 => Err(Refusal::malformed(tr!(
+        0 if version >= Version::HTTP_11 => Err(RequestError::malformed(tr!(
             "the request has no Host header: send one, as HTTP/1.1 demands",
             "Host ヘッダーがありません。HTTP/1.1 では必要です"
         ))),
         0 | 1 => Ok(()),
-        _ => Err(Refusal::malformed(tr!(
+        _ => Err(RequestError::malformed(tr!(
             "the request has two Host headers: send one",
             "Host ヘッダーが 2 つあります。1 つだけ送ってください"
         ))),
@@ -76,7 +76,7 @@ pub(crate) fn check_coding(version: Version, headers: &HeaderMap) -> Result<()> 
         return Ok(());
     }
     if version < Version::HTTP_11 {
-        return Err(Refusal::malformed(tr!(
+        return Err(RequestError::malformed(tr!(
             "the request has a Transfer-Encoding header, which HTTP/1.0 does not know: send Content-Length",
             "HTTP/1.0 では Transfer-Encoding ヘッダーを使えません。Content-Length を送ってください"
         )));
@@ -84,9 +84,9 @@ pub(crate) fn check_coding(version: Version, headers: &HeaderMap) -> Result<()> 
     let codings: Vec<&[u8]> = codings.flat_map(|value| value.as_bytes().split(|byte| *byte == b',')).collect();
     match codings[..] {
         [only] if only.trim_ascii().eq_ignore_ascii_case(b"chunked") => Ok(()),
-        _ => Err(Refusal::new(
+        _ => Err(RequestError::new(
             StatusCode::NOT_IMPLEMENTED,
-            Kind::Validation,
+            ErrorType::Validation,
             tr!(
                 "the body comes in a transfer coding that this service does not know: send it as it is, or as Transfer-Encoding: chunked",
                 "本文の転送コーディングに対応していません。そのまま送るか、Transfer-Encoding: chunked だけを使ってください"
@@ -96,7 +96,7 @@ pub(crate) fn check_coding(version: Version, headers: &HeaderMap) -> Result<()> 
 }
 
 /// The name in a Host header, without its port; nothing if it is not of that form.
-fn name_of(host: &str) -> Option<&str> {
+fn host_name(host: &str) -> Option<&str> {
     let (name, port) = match host.strip_prefix('[') {
         Some(rest) => {
             let (address, rest) = rest.split_once(']')?;
@@ -111,11 +111,11 @@ fn name_of(host: &str) -> Option<&str> {
 pub(crate) fn shown_host(headers: &HeaderMap) -> Option<&str> {
     let host = headers.get(header::HOST)?.to_str().ok()?;
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
-    let name = name_of(host)?;
+    let name = host_name(host)?;
     (!name.is_empty() && host.bytes().all(is_plain)).then_some(host)
 }
 
-fn is_own(name: &str, own: &str) -> bool {
+fn is_own_name(name: &str, own: &str) -> bool {
     let is_loopback = name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
     is_loopback || name.eq_ignore_ascii_case("localhost") || name.eq_ignore_ascii_case(own)
 }

@@ -1,9 +1,9 @@
 //! Connections: taken up to a limit, none waited for without end, and brought to their end when the service ends.
 
-use crate::metrics::Counted;
-use crate::paced::Paced;
-use crate::refusal::{Kind, Refusal};
+use crate::metrics::CountGuard;
+use crate::request_error::{ErrorType, RequestError};
 use crate::service::Service;
+use crate::write_timeout::WriteTimeout;
 use axum::Router;
 use axum::http::StatusCode;
 use chumoku::tr;
@@ -20,24 +20,24 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
 /// How long connections that stand idle are kept once the service ends: a request may be on its way.
-const GRACE: Duration = Duration::from_millis(300);
+const IDLE_GRACE: Duration = Duration::from_millis(300);
 
 /// That as many connections are open as may be.
-fn too_many() -> Refusal {
+fn too_many() -> RequestError {
     let message = tr!(
         "as many connections are open as may be (--max-connections); try again a little later",
         "接続数が上限（--max-connections）に達しています。しばらくしてからやり直してください"
     );
-    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, Kind::Overloaded, message)
+    RequestError::new(StatusCode::SERVICE_UNAVAILABLE, ErrorType::Overloaded, message)
 }
 
 /// That half a request came, and no more.
-fn too_slow() -> Refusal {
+fn too_slow() -> RequestError {
     let message = tr!(
         "the request did not come in time (--read-timeout)",
         "リクエストが制限時間（--read-timeout）内に届きませんでした"
     );
-    Refusal::new(StatusCode::REQUEST_TIMEOUT, Kind::Timeout, message)
+    RequestError::new(StatusCode::REQUEST_TIMEOUT, ErrorType::Timeout, message)
 }
 
 /// Takes connections until `ending` says so; then no more, and waits for those that there are. Whether all came to their end
@@ -54,21 +54,21 @@ pub(crate) async fn serve(
         tokio::select! {
             biased;
             _ = ending.changed() => break,
-            taken = listener.accept() => take(taken, &router, &service, &ending, &gone).await,
+            taken = listener.accept() => accept(taken, &router, &service, &ending, &gone).await,
         }
     }
     // Those that the system has already taken for us; not for as long as clients come.
-    let until = Instant::now() + GRACE;
+    let until = Instant::now() + IDLE_GRACE;
     while Instant::now() < until
         && let Ok(taken) = timeout(Duration::from_millis(1), listener.accept()).await
     {
-        take(taken, &router, &service, &ending, &gone).await;
+        accept(taken, &router, &service, &ending, &gone).await;
     }
     drop((listener, gone));
     timeout(service.limits.drain, alive.closed()).await.is_ok()
 }
 
-async fn take(
+async fn accept(
     taken: std::io::Result<(TcpStream, std::net::SocketAddr)>,
     router: &Router,
     service: &Arc<Service>,
@@ -80,22 +80,22 @@ async fn take(
         return sleep(Duration::from_millis(20)).await;
     };
     let _ = stream.set_nodelay(true);
-    let open = Counted::new(&service.metrics.connections);
+    let open = CountGuard::new(&service.metrics.connections);
     let (router, service, ending, gone) = (router.clone(), service.clone(), ending.clone(), gone.clone());
     tokio::spawn(async move {
         if open.number <= service.limits.connections as u64 {
-            attend(stream, router, &service, ending).await;
+            serve_connection(stream, router, &service, ending).await;
         } else {
             // What is only told so takes nobody's room.
             drop(open);
-            refuse(stream, &too_many()).await;
+            send_error(stream, &too_many()).await;
         }
         drop(gone);
     });
 }
 
 /// Writes a last answer, and gives the client a moment to read it.
-async fn refuse(mut stream: TcpStream, refusal: &Refusal) {
+async fn send_error(mut stream: TcpStream, refusal: &RequestError) {
     let (status, body) = (refusal.status, refusal.as_json().to_string());
     let answer = format!(
         "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nConnection: close\r\nRetry-After: 1\r\nContent-Length: {}\r\n\r\n{body}",
@@ -122,17 +122,17 @@ async fn refuse(mut stream: TcpStream, refusal: &Refusal) {
 }
 
 /// A connection from its first request to its last.
-async fn attend(stream: TcpStream, router: Router, service: &Service, mut ending: watch::Receiver<bool>) {
+async fn serve_connection(stream: TcpStream, router: Router, service: &Service, mut ending: watch::Receiver<bool>) {
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(service.limits.read).max_buf_size(64 << 10);
-    let io = Paced::new(TokioIo::new(stream), service.limits.read);
+    let io = WriteTimeout::new(TokioIo::new(stream), service.limits.read);
     let mut connection = builder.serve_connection(io, TowerToHyperService::new(router));
     let is_ending = *ending.borrow_and_update();
     let at_end = async {
         if !is_ending {
             let _ = ending.changed().await;
         }
-        sleep(GRACE).await;
+        sleep(IDLE_GRACE).await;
     };
     let ended = tokio::select! {
         biased;
@@ -147,7 +147,7 @@ async fn attend(stream: TcpStream, router: Router, service: &Service, mut ending
         let parts = connection.into_parts();
         // A client that stands idle between two requests is left in peace; half a request is answered.
         if !parts.read_buf.is_empty() {
-            refuse(parts.io.into_inner().into_inner(), &too_slow()).await;
+            send_error(parts.io.into_inner().into_inner(), &too_slow()).await;
         }
     }
 }

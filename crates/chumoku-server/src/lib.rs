@@ -51,43 +51,43 @@
 //! - `written`: answers as bytes
 
 mod access;
-mod account;
+mod accounting;
+mod answer_body;
 mod connections;
-mod explained;
-mod front;
-mod growing;
-mod held;
+mod endpoints;
+mod events;
+mod explanation;
+mod handlers;
 mod limits;
 mod log;
 mod memory;
+mod memory_budget;
 mod metrics;
 mod model;
-mod paced;
 mod page;
-mod pieces;
-mod places;
-mod predicted;
+mod prediction;
 mod queue;
-mod refusal;
-mod replies;
 mod request;
+mod request_error;
+mod routes;
 mod service;
 mod signals;
 mod stream;
-mod work;
-mod written;
+mod translation_stream;
+mod workers;
+mod write_timeout;
 
 pub use limits::Limits;
-pub use log::Log;
+pub use log::LogFormat;
 
 use chumoku::tr;
-use held::Held;
-use log::Journal;
-use model::Loaded;
+use log::LogWriter;
+use memory_budget::MemoryBudget;
+use model::LoadedModel;
 use queue::Queue;
 use serde_json::{Value, json};
-use service::{Served, Service};
-use signals::{Again, End};
+use service::{ServedModel, Service};
+use signals::{ReloadSignal, ShutdownSignal};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -100,7 +100,7 @@ use tokio::sync::watch;
 /// How to serve.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Options {
+pub struct ServeOptions {
     /// Where to listen: a name or an address.
     pub host: String,
     /// The port; 0 for any that is free.
@@ -110,21 +110,21 @@ pub struct Options {
     /// Whether to serve other machines without a key.
     pub no_key: bool,
     /// The form of the log.
-    pub log: Log,
+    pub log: LogFormat,
     /// What may be asked for.
     pub limits: Limits,
 }
 
-impl Default for Options {
+impl Default for ServeOptions {
     fn default() -> Self {
         let limits = Limits::default();
-        Options { host: "127.0.0.1".into(), port: 3000, key: None, no_key: false, log: Log::Text, limits }
+        ServeOptions { host: "127.0.0.1".into(), port: 3000, key: None, no_key: false, log: LogFormat::Text, limits }
     }
 }
 
 /// Why nothing is served.
 #[derive(Debug)]
-pub enum Error {
+pub enum ServeError {
     /// What was asked for cannot be.
     Usage(String),
     /// A model cannot be read.
@@ -133,51 +133,51 @@ pub enum Error {
     Failed(String),
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for ServeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Usage(problem) | Error::Failed(problem) => f.write_str(problem),
-            Error::Model(error) => error.fmt(f),
+            ServeError::Usage(problem) | ServeError::Failed(problem) => f.write_str(problem),
+            ServeError::Model(error) => error.fmt(f),
         }
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for ServeError {}
 
 /// Serves models, each with its name and folder, until the process is told to end. It prints on standard error alone, computes in
 /// rayon's current pool, and takes SIGTERM, SIGINT and SIGHUP, or what Windows has of these.
 ///
 /// # Errors
 /// If a model cannot be read, if other machines would be served without a key, or if the address cannot be listened on.
-pub fn serve(models: Vec<(String, PathBuf)>, options: Options) -> Result<(), Error> {
+pub fn serve(models: Vec<(String, PathBuf)>, options: ServeOptions) -> Result<(), ServeError> {
     let (host, port, limits) = (&options.host, options.port, options.limits);
     let addresses = addresses(host, port)?;
     let is_open = addresses.iter().any(|address| !is_loopback(address.ip()));
     if is_open && options.key.is_none() && !options.no_key {
-        return Err(Error::Usage(tr!(
+        return Err(ServeError::Usage(tr!(
             "--host {host}: other machines could ask without a key: set CHUMOKU_API_KEY, or say --no-key",
             "--host {host}: 他のマシンからキーなしで使えてしまいます。CHUMOKU_API_KEY を設定するか、--no-key を指定してください"
         )));
     }
-    let failed = |error: std::io::Error| Error::Failed(chumoku::lang::system(&error));
+    let failed = |error: std::io::Error| ServeError::Failed(chumoku::lang::system_message(&error));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(failed)?;
     // Before models are read, which may take a while.
     let again = {
         let _within = runtime.enter();
-        signals::Again::new().map_err(failed)?
+        signals::ReloadSignal::new().map_err(failed)?
     };
     let mut served = Vec::new();
     for (name, folder) in models {
-        if served.iter().any(|other: &Served| other.loaded().name == name) {
-            return Err(Error::Usage(tr!(
+        if served.iter().any(|other: &ServedModel| other.loaded().name == name) {
+            return Err(ServeError::Usage(tr!(
                 "two models are called {name}: give one another name, as OTHER=FOLDER",
                 "{name} という名前のモデルが 2 つあります。別の名前=フォルダ のように、片方の名前を変えてください"
             )));
         }
-        let loaded = Loaded::read(&name, &folder).map_err(Error::Model)?;
-        served.push(Served::new(folder, loaded, &limits));
+        let loaded = LoadedModel::read(&name, &folder).map_err(ServeError::Model)?;
+        served.push(ServedModel::new(folder, loaded, &limits));
     }
-    let log = Journal::start(options.log).map_err(failed)?;
+    let log = LogWriter::start(options.log).map_err(failed)?;
     let service = Arc::new(Service {
         models: served,
         limits,
@@ -185,21 +185,21 @@ pub fn serve(models: Vec<(String, PathBuf)>, options: Options) -> Result<(), Err
         own_host: (!is_open).then(|| host.clone()),
         log: log.clone(),
         metrics: metrics::Metrics::default(),
-        is_ending: AtomicBool::new(false),
+        is_shutting_down: AtomicBool::new(false),
         arriving: Arc::default(),
         explanations: Arc::new(Queue::new(limits.queue)),
-        held: Held::new(limits.held),
+        held: MemoryBudget::new(limits.held),
     });
-    say_panics_without_texts(log.clone());
+    log_panics(log.clone());
     let ended = runtime.block_on(run(&service, &addresses, &options, again));
-    log.flush(signals::LAST_LINES);
+    log.flush(signals::LOG_FLUSH_TIMEOUT);
     // What is still computed is for nobody.
     runtime.shutdown_timeout(Duration::from_millis(100));
     ended
 }
 
 /// A panic's own words may hold what was worked on; the log has its place alone.
-fn say_panics_without_texts(log: Journal) {
+fn log_panics(log: LogWriter) {
     std::panic::set_hook(Box::new(move |panic| {
         let place = panic.location().map(|at| format!("{}:{}", at.file(), at.line())).unwrap_or_default();
         let said = tr!("error     a fault in the program, at {place}", "エラー    プログラムの不具合です（{place}）");
@@ -211,11 +211,11 @@ fn is_loopback(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }
 
-fn addresses(host: &str, port: u16) -> Result<Vec<SocketAddr>, Error> {
+fn addresses(host: &str, port: u16) -> Result<Vec<SocketAddr>, ServeError> {
     let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
     let found: Vec<SocketAddr> = (bare, port).to_socket_addrs().map(Iterator::collect).unwrap_or_default();
     if found.is_empty() {
-        return Err(Error::Usage(tr!(
+        return Err(ServeError::Usage(tr!(
             "--host {host}: no address has this name",
             "--host {host}: この名前のアドレスが見つかりません"
         )));
@@ -223,26 +223,31 @@ fn addresses(host: &str, port: u16) -> Result<Vec<SocketAddr>, Error> {
     Ok(found)
 }
 
-async fn run(service: &Arc<Service>, addresses: &[SocketAddr], options: &Options, again: Again) -> Result<(), Error> {
+async fn run(
+    service: &Arc<Service>,
+    addresses: &[SocketAddr],
+    options: &ServeOptions,
+    again: ReloadSignal,
+) -> Result<(), ServeError> {
     let listener = TcpListener::bind(addresses).await.map_err(|error| {
-        let (host, port, system) = (&options.host, options.port, chumoku::lang::system(&error));
-        Error::Usage(tr!(
+        let (host, port, system) = (&options.host, options.port, chumoku::lang::system_message(&error));
+        ServeError::Usage(tr!(
             "listening on {host}, port {port}: {system}; choose another with --host or --port",
             "{host} のポート {port} で待ち受けられません: {system}。--host か --port で別のものを指定してください"
         ))
     })?;
-    let failed = |error: std::io::Error| Error::Failed(chumoku::lang::system(&error));
+    let failed = |error: std::io::Error| ServeError::Failed(chumoku::lang::system_message(&error));
     let address = listener.local_addr().map_err(failed)?;
-    let end_signals = End::new().map_err(failed)?;
+    let end_signals = ShutdownSignal::new().map_err(failed)?;
     service.start_workers().map_err(failed)?;
-    tell_of_start(service, address, options.no_key);
-    signals::tell_of_reloading(service);
+    report_start(service, address, options.no_key);
+    signals::report_no_reload(service);
     tokio::spawn(memory::trim(service.clone()));
     let (end, ending) = watch::channel(false);
-    let serving = tokio::spawn(connections::serve(listener, front::router(service.clone()), service.clone(), ending));
-    signals::until_the_end(service, again, end_signals).await;
-    service.is_ending.store(true, Relaxed);
-    signals::tell_of_end(service);
+    let serving = tokio::spawn(connections::serve(listener, routes::router(service.clone()), service.clone(), ending));
+    signals::wait_for_shutdown(service, again, end_signals).await;
+    service.is_shutting_down.store(true, Relaxed);
+    signals::report_shutdown(service);
     let _ = end.send(true);
     let all_answered = serving.await.unwrap_or(false);
     service.close_queues();
@@ -250,7 +255,7 @@ async fn run(service: &Arc<Service>, addresses: &[SocketAddr], options: &Options
         true => Ok(()),
         false => {
             let seconds = service.limits.drain.as_secs_f64();
-            Err(Error::Failed(tr!(
+            Err(ServeError::Failed(tr!(
                 "ending: some requests were not answered within {seconds} s (--drain-timeout)",
                 "終了: {seconds} 秒（--drain-timeout）以内に答えられなかったリクエストがあります"
             )))
@@ -259,13 +264,13 @@ async fn run(service: &Arc<Service>, addresses: &[SocketAddr], options: &Options
 }
 
 /// The address, and the models; what `--no-key` means where it was given.
-fn tell_of_start(service: &Service, address: SocketAddr, no_key: bool) {
-    let models: Vec<Arc<Loaded>> = service.models.iter().map(Served::loaded).collect();
+fn report_start(service: &Service, address: SocketAddr, no_key: bool) {
+    let models: Vec<Arc<LoadedModel>> = service.models.iter().map(ServedModel::loaded).collect();
     let all: Value = models.iter().map(|loaded| json!({ "name": loaded.name, "kind": loaded.model.kind() })).collect();
     let url = format!("http://{address}");
     let said = tr!("serving   {url}  (GET /docs lists what can be asked)", "待受      {url}（GET /docs に一覧）");
     service.log.event("listening", [("url", url.as_str().into()), ("models", all)], &said);
-    if service.log.form() != Log::Json {
+    if service.log.format() != LogFormat::Json {
         for loaded in &models {
             let (name, kind) = (&loaded.name, loaded.model.kind());
             let said = tr!("model     {name}: {kind}", "モデル    {name}: {kind}");

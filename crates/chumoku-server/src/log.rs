@@ -1,6 +1,6 @@
 //! What is said on standard error: events and requests, never the texts themselves.
 
-use chumoku::lang::harmless;
+use chumoku::lang::sanitize;
 use chumoku::tr;
 use serde_json::{Map, Value};
 use std::io::Write;
@@ -10,11 +10,11 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Lines that wait to be written: beyond them lines are dropped, for nothing waits for whoever reads the log.
-const WAITING: usize = 1024;
+const MAX_WAITING_LINES: usize = 1024;
 
 /// The form of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Log {
+pub enum LogFormat {
     /// Sentences.
     Text,
     /// An object a line.
@@ -24,7 +24,7 @@ pub enum Log {
 }
 
 /// What the thread that writes is handed.
-enum Item {
+enum LogItem {
     Line(String),
     /// Everything before has been written once this is answered.
     Flush(SyncSender<()>),
@@ -32,46 +32,46 @@ enum Item {
 
 /// The log as it is written, by a thread of its own.
 #[derive(Clone, Debug)]
-pub(crate) struct Journal {
-    form: Log,
-    lines: SyncSender<Item>,
+pub(crate) struct LogWriter {
+    form: LogFormat,
+    lines: SyncSender<LogItem>,
     dropped: Arc<AtomicU64>,
 }
 
-impl Journal {
+impl LogWriter {
     /// A log on standard error.
-    pub(crate) fn start(form: Log) -> std::io::Result<Journal> {
-        Journal::onto(form, standard_error()?)
+    pub(crate) fn start(form: LogFormat) -> std::io::Result<LogWriter> {
+        LogWriter::to_writer(form, standard_error()?)
     }
 
-    fn onto(form: Log, out: impl Write + Send + 'static) -> std::io::Result<Journal> {
-        let (lines, given) = sync_channel(WAITING);
-        let journal = Journal { form, lines, dropped: Arc::default() };
+    fn to_writer(form: LogFormat, out: impl Write + Send + 'static) -> std::io::Result<LogWriter> {
+        let (lines, given) = sync_channel(MAX_WAITING_LINES);
+        let journal = LogWriter { form, lines, dropped: Arc::default() };
         let dropped = journal.dropped.clone();
         std::thread::Builder::new().name("log".into()).spawn(move || write(form, out, &given, &dropped))?;
         Ok(journal)
     }
 
-    pub(crate) fn form(&self) -> Log {
+    pub(crate) fn format(&self) -> LogFormat {
         self.form
     }
 
     /// Something that happened: a name, what belongs to it, and a sentence.
     pub(crate) fn event<const N: usize>(&self, name: &str, fields: [(&str, Value); N], sentence: &str) {
-        self.line(of_event(self.form, name, fields, sentence));
+        self.line(format_event(self.form, name, fields, sentence));
     }
 
     /// A request that was answered; the sentence is made only where it is shown.
     pub(crate) fn request<const N: usize>(&self, fields: [(&str, Value); N], sentence: impl FnOnce() -> String) {
         match self.form {
-            Log::Off => {}
-            Log::Text => self.line(format!("{} {}", time(), sentence())),
-            Log::Json => self.line(object("request", fields, None)),
+            LogFormat::Off => {}
+            LogFormat::Text => self.line(format!("{} {}", now(), sentence())),
+            LogFormat::Json => self.line(json_object("request", fields, None)),
         }
     }
 
     fn line(&self, text: String) {
-        if let Err(TrySendError::Full(_)) = self.lines.try_send(Item::Line(text)) {
+        if let Err(TrySendError::Full(_)) = self.lines.try_send(LogItem::Line(text)) {
             self.dropped.fetch_add(1, Relaxed);
         }
     }
@@ -80,7 +80,7 @@ impl Journal {
     pub(crate) fn flush(&self, most: Duration) {
         let until = Instant::now() + most;
         let (written, is_written) = sync_channel(1);
-        let mut item = Item::Flush(written);
+        let mut item = LogItem::Flush(written);
         while let Err(TrySendError::Full(back)) = self.lines.try_send(item) {
             if Instant::now() >= until {
                 return;
@@ -111,9 +111,9 @@ fn standard_error() -> std::io::Result<Box<dyn Write + Send>> {
 }
 
 /// Writes what is handed over until nobody can hand over any more. That nobody listens is no reason to stop serving.
-fn write(form: Log, mut out: impl Write, given: &Receiver<Item>, dropped: &AtomicU64) {
+fn write(form: LogFormat, mut out: impl Write, given: &Receiver<LogItem>, dropped: &AtomicU64) {
     let mut say = |text: &str| {
-        let _ = out.write_all((harmless(text) + "\n").as_bytes());
+        let _ = out.write_all((sanitize(text) + "\n").as_bytes());
     };
     while let Ok(item) = given.recv() {
         let lost = dropped.swap(0, Relaxed);
@@ -122,25 +122,25 @@ fn write(form: Log, mut out: impl Write, given: &Receiver<Item>, dropped: &Atomi
                 "log       {lost} lines were dropped, because nobody read the log in time",
                 "ログ      読み出しが追いつかず、{lost} 行を捨てました"
             );
-            say(&of_event(form, "dropped", [("lines", lost.into())], &said));
+            say(&format_event(form, "dropped", [("lines", lost.into())], &said));
         }
         match item {
-            Item::Line(text) => say(&text),
-            Item::Flush(written) => drop(written.try_send(())),
+            LogItem::Line(text) => say(&text),
+            LogItem::Flush(written) => drop(written.try_send(())),
         }
     }
 }
 
-fn of_event<const N: usize>(form: Log, name: &str, fields: [(&str, Value); N], sentence: &str) -> String {
+fn format_event<const N: usize>(form: LogFormat, name: &str, fields: [(&str, Value); N], sentence: &str) -> String {
     match form {
-        Log::Json => object(name, fields, Some(sentence)),
-        Log::Text | Log::Off => sentence.to_owned(),
+        LogFormat::Json => json_object(name, fields, Some(sentence)),
+        LogFormat::Text | LogFormat::Off => sentence.to_owned(),
     }
 }
 
-fn object<const N: usize>(name: &str, fields: [(&str, Value); N], message: Option<&str>) -> String {
+fn json_object<const N: usize>(name: &str, fields: [(&str, Value); N], message: Option<&str>) -> String {
     let mut object = Map::new();
-    object.insert("time".into(), time().into());
+    object.insert("time".into(), now().into());
     object.insert("event".into(), name.into());
     object.extend(fields.into_iter().filter(|(_, value)| !value.is_null()).map(|(key, value)| (key.into(), value)));
     message.into_iter().for_each(|message| drop(object.insert("message".into(), message.into())));
@@ -148,11 +148,11 @@ fn object<const N: usize>(name: &str, fields: [(&str, Value); N], message: Optio
 }
 
 /// The time in UTC, to milliseconds (RFC 3339).
-fn time() -> String {
-    moment(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+fn now() -> String {
+    rfc3339(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
-fn moment(since_1970: Duration) -> String {
+fn rfc3339(since_1970: Duration) -> String {
     let seconds = since_1970.as_secs();
     let (day, second) = ((seconds / 86_400) as i64, seconds % 86_400);
     // Years begin in March, so that the leap day is their last (H. Hinnant, "chrono-compatible low-level date algorithms").
@@ -189,8 +189,8 @@ mod tests {
     #[test]
     fn nobody_waits_for_a_reader_and_what_was_dropped_is_told() {
         let (pipe, read) = sync_channel(0);
-        let journal = Journal::onto(Log::Text, Pipe(pipe)).unwrap();
-        let lines = WAITING + 100;
+        let journal = LogWriter::to_writer(LogFormat::Text, Pipe(pipe)).unwrap();
+        let lines = MAX_WAITING_LINES + 100;
         let begun = Instant::now();
         (0..lines).for_each(|n| journal.event("line", [], &format!("line\t{n}")));
         journal.flush(Duration::from_millis(30));
@@ -205,7 +205,7 @@ mod tests {
         flushing.join().unwrap();
         let said: Vec<&str> = said.lines().collect();
         let kept = said.iter().filter(|line| line.starts_with("line ")).count();
-        assert!((WAITING..lines).contains(&kept), "{kept}");
+        assert!((MAX_WAITING_LINES..lines).contains(&kept), "{kept}");
         let told =
             said.iter().find_map(|line| line.strip_prefix("log       ")?.split(' ').next()?.parse::<usize>().ok());
         assert_eq!(told, Some(lines - kept), "{said:#?}");
@@ -220,7 +220,7 @@ mod tests {
             (1_735_689_599, "2024-12-31T23:59:59.000Z"),
             (4_107_542_400, "2100-03-01T00:00:00.000Z"),
         ] {
-            assert_eq!(moment(Duration::from_secs(seconds)), date);
+            assert_eq!(rfc3339(Duration::from_secs(seconds)), date);
         }
     }
 }

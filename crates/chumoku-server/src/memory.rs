@@ -7,21 +7,21 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 /// Interval between looks at the resident memory.
-const OFTEN: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Longest time between trims of a service that is never idle.
-const LONGEST: Duration = Duration::from_secs(30);
+const MAX_TRIM_INTERVAL: Duration = Duration::from_secs(30);
 /// Least growth since the last trim that is worth another one.
-const WORTH: u64 = 16 << 20;
+const MIN_GROWTH: u64 = 16 << 20;
 
 /// Trims the allocator when the service is idle after it has grown, or from time to time if it is never idle. Runs for ever.
 pub(crate) async fn trim(service: Arc<Service>) {
     let Some(mut least) = resident() else { return };
     let mut last = Instant::now();
     loop {
-        sleep(OFTEN).await;
+        sleep(CHECK_INTERVAL).await;
         let Some(now) = resident() else { return };
         least = least.min(now);
-        if now - least < WORTH || service.is_busy() && last.elapsed() < LONGEST {
+        if now - least < MIN_GROWTH || service.is_busy() && last.elapsed() < MAX_TRIM_INTERVAL {
             continue;
         }
         // Trimming hundreds of megabytes takes milliseconds.
@@ -33,5 +33,5 @@ pub(crate) async fn trim(service: Arc<Service>) {
 
 /// Bytes of memory that the process holds, where the system tells.
 fn resident() -> Option<u64> {
-    chumoku_kernels::system::process_memory().map(|memory| memory.now)
+    chumoku_kernels::system::process_memory().map(|memory| memory.current)
 }

@@ -8,19 +8,19 @@ use std::time::Duration;
 
 /// Counts one more while it is alive.
 #[derive(Debug)]
-pub(crate) struct Counted {
+pub(crate) struct CountGuard {
     count: Arc<AtomicU64>,
     /// How many there were then, with this one.
     pub(crate) number: u64,
 }
 
-impl Counted {
+impl CountGuard {
     pub(crate) fn new(count: &Arc<AtomicU64>) -> Self {
-        Counted { count: count.clone(), number: count.fetch_add(1, Relaxed) + 1 }
+        CountGuard { count: count.clone(), number: count.fetch_add(1, Relaxed) + 1 }
     }
 }
 
-impl Drop for Counted {
+impl Drop for CountGuard {
     fn drop(&mut self) {
         self.count.fetch_sub(1, Relaxed);
     }
@@ -67,7 +67,7 @@ impl<const N: usize> Histogram<N> {
     }
 }
 
-const SECONDS: [f64; 11] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0];
+const SECONDS_BUCKETS: [f64; 11] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0];
 
 /// What the service counts.
 #[derive(Debug)]
@@ -94,7 +94,7 @@ pub(crate) struct Metrics {
 
 /// Gauges that are read when the metrics are asked for.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct Gauges {
     /// Requests by model, explanations aside.
     pub(crate) by_model: Vec<(String, usize)>,
     /// Explanations by all models.
@@ -107,9 +107,9 @@ impl Default for Metrics {
     fn default() -> Self {
         Metrics {
             requests: Mutex::default(),
-            seconds: Histogram::new(SECONDS),
-            waited: Histogram::new(SECONDS),
-            computed: Histogram::new(SECONDS),
+            seconds: Histogram::new(SECONDS_BUCKETS),
+            waited: Histogram::new(SECONDS_BUCKETS),
+            computed: Histogram::new(SECONDS_BUCKETS),
             batch_texts: Histogram::new([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0]),
             connections: Arc::default(),
             in_flight: Arc::default(),
@@ -128,7 +128,7 @@ impl Metrics {
     }
 
     /// All of them, with what waits.
-    pub(crate) fn to_text(&self, waiting: &Waiting) -> String {
+    pub(crate) fn to_text(&self, waiting: &Gauges) -> String {
         let mut out =
             String::from("# HELP chumoku_requests_total Requests answered\n# TYPE chumoku_requests_total counter\n");
         for ((place, status), count) in self.requests.lock().unwrap_or_else(PoisonError::into_inner).iter() {
@@ -176,7 +176,7 @@ mod tests {
         metrics.count("/predict", 200, Duration::from_millis(3));
         metrics.count("/predict", 200, Duration::from_secs(60));
         metrics.count("/predict", 422, Duration::from_millis(1));
-        let waiting = Waiting { by_model: vec![("a\"b".into(), 7)], explanations: 2, held: 99 };
+        let waiting = Gauges { by_model: vec![("a\"b".into(), 7)], explanations: 2, held: 99 };
         let text = metrics.to_text(&waiting);
         for line in [
             "chumoku_requests_total{path=\"/predict\",status=\"200\"} 2",

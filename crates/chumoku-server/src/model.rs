@@ -1,8 +1,8 @@
 //! A model as it stands in a folder: read, and read again when the folder has changed.
 
-use chumoku::answers::{Predictor, Tokenized};
+use chumoku::answers::{ModelTokenizer, Predictor};
 use chumoku::{
-    ModelKind, NgramClassifier, SideColumn, TextClassifier, TextEmbedder, TextGenerator, TextTagger, TextTranslator,
+    FeatureColumn, ModelKind, NgramClassifier, TextClassifier, TextEmbedder, TextGenerator, TextTagger, TextTranslator,
     read_model_folder,
 };
 use serde_json::{Map, Value, json};
@@ -13,7 +13,7 @@ use std::time::SystemTime;
 /// A model of one of the kinds.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "there is one for each folder that is served, on the heap")]
-pub(crate) enum Model {
+pub(crate) enum ServerModel {
     Classifier(TextClassifier),
     Ngrams(NgramClassifier),
     Tagger(TextTagger),
@@ -22,52 +22,52 @@ pub(crate) enum Model {
     Generator(TextGenerator),
 }
 
-impl Model {
-    fn load(folder: &Path) -> chumoku::Result<Model> {
-        read_model_folder(folder, || Model::load_once(folder))
+impl ServerModel {
+    fn load(folder: &Path) -> chumoku::Result<ServerModel> {
+        read_model_folder(folder, || ServerModel::load_once(folder))
     }
 
-    fn load_once(folder: &Path) -> chumoku::Result<Model> {
-        Ok(match ModelKind::of(folder)? {
-            ModelKind::Ngrams => Model::Ngrams(NgramClassifier::load(folder)?),
-            ModelKind::Tagger => Model::Tagger(TextTagger::load(folder)?),
-            ModelKind::Encoder => Model::Embedder(TextEmbedder::load(folder, None)?),
-            ModelKind::Translator => Model::Translator(TextTranslator::load(folder)?),
-            ModelKind::LanguageModel => Model::Generator(TextGenerator::load(folder)?),
+    fn load_once(folder: &Path) -> chumoku::Result<ServerModel> {
+        Ok(match ModelKind::from_folder(folder)? {
+            ModelKind::Ngrams => ServerModel::Ngrams(NgramClassifier::load(folder)?),
+            ModelKind::Tagger => ServerModel::Tagger(TextTagger::load(folder)?),
+            ModelKind::Encoder => ServerModel::Embedder(TextEmbedder::load(folder, None)?),
+            ModelKind::Translator => ServerModel::Translator(TextTranslator::load(folder)?),
+            ModelKind::LanguageModel => ServerModel::Generator(TextGenerator::load(folder)?),
             // Says what is wrong with a model of another kind.
-            _ => Model::Classifier(TextClassifier::load(folder)?),
+            _ => ServerModel::Classifier(TextClassifier::load(folder)?),
         })
     }
 
     /// As JSON and the log name it.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
-            Model::Classifier(_) => "classifier",
-            Model::Ngrams(_) => "ngrams",
-            Model::Tagger(_) => "tagger",
-            Model::Embedder(_) => "encoder",
-            Model::Translator(_) => "translator",
-            Model::Generator(_) => "language_model",
+            ServerModel::Classifier(_) => "classifier",
+            ServerModel::Ngrams(_) => "ngrams",
+            ServerModel::Tagger(_) => "tagger",
+            ServerModel::Embedder(_) => "encoder",
+            ServerModel::Translator(_) => "translator",
+            ServerModel::Generator(_) => "language_model",
         }
     }
 
     /// What predicts classes, labels or numbers.
     pub(crate) fn predictor(&self) -> Option<Predictor<'_>> {
         match self {
-            Model::Classifier(model) => Some(Predictor::Classifier(model)),
-            Model::Ngrams(model) => Some(Predictor::Ngrams(model)),
+            ServerModel::Classifier(model) => Some(Predictor::Classifier(model)),
+            ServerModel::Ngrams(model) => Some(Predictor::Ngrams(model)),
             _ => None,
         }
     }
 
     /// What cuts texts into tokens.
-    pub(crate) fn tokenized(&self) -> Option<Tokenized<'_>> {
+    pub(crate) fn tokenized(&self) -> Option<ModelTokenizer<'_>> {
         match self {
-            Model::Classifier(model) => Some(Tokenized::Classifier(model)),
-            Model::Translator(model) => Some(Tokenized::Translator(model)),
-            Model::Generator(model) => Some(Tokenized::Generator(model)),
-            Model::Embedder(model) => Some(Tokenized::Embedder(model)),
-            Model::Ngrams(_) | Model::Tagger(_) => None,
+            ServerModel::Classifier(model) => Some(ModelTokenizer::Classifier(model)),
+            ServerModel::Translator(model) => Some(ModelTokenizer::Translator(model)),
+            ServerModel::Generator(model) => Some(ModelTokenizer::Generator(model)),
+            ServerModel::Embedder(model) => Some(ModelTokenizer::Embedder(model)),
+            ServerModel::Ngrams(_) | ServerModel::Tagger(_) => None,
         }
     }
 
@@ -75,14 +75,14 @@ impl Model {
         self.predictor().is_some_and(Predictor::reads_pairs)
     }
 
-    pub(crate) fn columns(&self) -> &[SideColumn] {
+    pub(crate) fn columns(&self) -> &[FeatureColumn] {
         self.predictor().map_or(&[], Predictor::columns)
     }
 
     /// Numbers of a vector.
     pub(crate) fn width(&self) -> Option<usize> {
         match self {
-            Model::Embedder(model) => Some(model.width()),
+            ServerModel::Embedder(model) => Some(model.width()),
             _ => None,
         }
     }
@@ -90,23 +90,23 @@ impl Model {
     /// Tokens that are read at a time.
     fn limit(&self) -> Option<usize> {
         match self {
-            Model::Classifier(model) => Some(model.window()),
-            Model::Embedder(model) => Some(model.limit()),
-            Model::Translator(model) => Some(model.config().model.max_length - 1),
-            Model::Generator(model) => Some(model.config().model.max_length),
-            Model::Ngrams(_) | Model::Tagger(_) => None,
+            ServerModel::Classifier(model) => Some(model.window()),
+            ServerModel::Embedder(model) => Some(model.limit()),
+            ServerModel::Translator(model) => Some(model.config().model.max_length - 1),
+            ServerModel::Generator(model) => Some(model.config().model.max_length),
+            ServerModel::Ngrams(_) | ServerModel::Tagger(_) => None,
         }
     }
 
     /// What text-embeddings-inference calls the model's type.
     fn model_type(&self) -> Value {
-        if let Model::Embedder(model) = self {
+        if let ServerModel::Embedder(model) = self {
             return json!({ "embedding": { "dimension": model.width() } });
         }
         let labels = match self {
-            Model::Tagger(model) => model.labels(),
+            ServerModel::Tagger(model) => model.labels(),
             // Its labels are steps of the number, which no answer names.
-            _ if self.predictor().is_some_and(Predictor::tells_numbers) => &[],
+            _ if self.predictor().is_some_and(Predictor::predicts_numbers) => &[],
             _ => self.predictor().map_or(&[][..], Predictor::labels),
         };
         if labels.is_empty() {
@@ -115,24 +115,24 @@ impl Model {
         let ids: Map<String, Value> = labels.iter().enumerate().map(|(id, label)| (label.clone(), id.into())).collect();
         let names: Map<String, Value> =
             labels.iter().enumerate().map(|(id, label)| (id.to_string(), label.as_str().into())).collect();
-        let name = if matches!(self, Model::Tagger(_)) { "token_classifier" } else { "classifier" };
+        let name = if matches!(self, ServerModel::Tagger(_)) { "token_classifier" } else { "classifier" };
         json!({ name: { "id2label": names, "label2id": ids } })
     }
 }
 
 /// A model that was read from a folder.
 #[derive(Debug)]
-pub(crate) struct Loaded {
+pub(crate) struct LoadedModel {
     pub(crate) name: String,
-    pub(crate) model: Model,
-    stamp: Stamp,
+    pub(crate) model: ServerModel,
+    stamp: FolderStamp,
 }
 
 /// The files of a folder, with their sizes and times: what changes when the model is another.
-pub(crate) type Stamp = Vec<(PathBuf, u64, Option<SystemTime>)>;
+pub(crate) type FolderStamp = Vec<(PathBuf, u64, Option<SystemTime>)>;
 
 /// The stamp of a folder; empty if it cannot be read.
-pub(crate) fn stamp(folder: &Path) -> Stamp {
+pub(crate) fn folder_stamp(folder: &Path) -> FolderStamp {
     let mut found = Vec::new();
     // Checkpoints and logs of training below it are not the model; folders such as `1_Pooling` are.
     let mut folders = vec![(folder.to_owned(), 0)];
@@ -150,15 +150,15 @@ pub(crate) fn stamp(folder: &Path) -> Stamp {
     found
 }
 
-impl Loaded {
-    pub(crate) fn read(name: &str, folder: &Path) -> chumoku::Result<Loaded> {
+impl LoadedModel {
+    pub(crate) fn read(name: &str, folder: &Path) -> chumoku::Result<LoadedModel> {
         chumoku::failpoint::hit("load");
         // Before the model: a change while it is read is seen the next time.
-        let stamp = stamp(folder);
-        Ok(Loaded { name: name.to_owned(), model: Model::load(folder)?, stamp })
+        let stamp = folder_stamp(folder);
+        Ok(LoadedModel { name: name.to_owned(), model: ServerModel::load(folder)?, stamp })
     }
 
-    pub(crate) fn is_of(&self, stamp: &Stamp) -> bool {
+    pub(crate) fn has_stamp(&self, stamp: &FolderStamp) -> bool {
         self.stamp == *stamp
     }
 
@@ -171,13 +171,13 @@ impl Loaded {
         info.insert("model_type".into(), self.model.model_type());
         info.insert("kind".into(), self.model.kind().into());
         info.insert("max_input_length".into(), self.model.limit().into());
-        if self.model.predictor().is_some_and(Predictor::tells_numbers) {
+        if self.model.predictor().is_some_and(Predictor::predicts_numbers) {
             info.insert("tells_numbers".into(), true.into());
         }
         if self.model.reads_pairs() {
             info.insert("reads_pairs".into(), true.into());
         }
-        if matches!(&self.model, Model::Generator(model) if model.has_chat_template()) {
+        if matches!(&self.model, ServerModel::Generator(model) if model.has_chat_template()) {
             info.insert("answers_messages".into(), true.into());
         }
         let columns: Vec<&str> = self.model.columns().iter().map(|column| column.name.as_str()).collect();

@@ -5,56 +5,56 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How often it is looked whether more is still on its way: nobody tells the queue when a request that was being read is refused.
-const OFTEN: Duration = Duration::from_millis(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// A queue with a bounded number of places.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
-    inside: Mutex<Inside<T>>,
+    inside: Mutex<QueueState<T>>,
     changed: Condvar,
     places: usize,
 }
 
 #[derive(Debug)]
-struct Inside<T> {
+struct QueueState<T> {
     waiting: VecDeque<T>,
     is_closed: bool,
 }
 
 /// Why something cannot wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turned {
+pub(crate) enum QueueError {
     Full,
     Closed,
 }
 
 /// What waits, if anybody still waits for it.
-pub(crate) trait Awaited {
+pub(crate) trait Cancellable {
     fn is_given_up(&self) -> bool;
 }
 
-impl<T: Awaited> Queue<T> {
+impl<T: Cancellable> Queue<T> {
     pub(crate) fn new(places: usize) -> Queue<T> {
-        let inside = Inside { waiting: VecDeque::new(), is_closed: false };
+        let inside = QueueState { waiting: VecDeque::new(), is_closed: false };
         Queue { inside: Mutex::new(inside), changed: Condvar::new(), places }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inside<T>> {
+    fn lock(&self) -> MutexGuard<'_, QueueState<T>> {
         // Nothing here panics between two states.
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a place, without waiting for one. Places of those who have given up are free.
-    pub(crate) fn push(&self, item: T) -> Result<(), Turned> {
+    pub(crate) fn push(&self, item: T) -> Result<(), QueueError> {
         let mut inside = self.lock();
         if inside.is_closed {
-            return Err(Turned::Closed);
+            return Err(QueueError::Closed);
         }
         if inside.waiting.len() >= self.places {
             inside.waiting.retain(|item| !item.is_given_up());
         }
         if inside.waiting.len() >= self.places {
-            return Err(Turned::Full);
+            return Err(QueueError::Full);
         }
         inside.waiting.push_back(item);
         drop(inside);
@@ -87,7 +87,8 @@ impl<T: Awaited> Queue<T> {
             if inside.is_closed || left.is_zero() || !waits() {
                 return None;
             }
-            inside = self.changed.wait_timeout(inside, left.min(OFTEN)).unwrap_or_else(PoisonError::into_inner).0;
+            inside =
+                self.changed.wait_timeout(inside, left.min(POLL_INTERVAL)).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
@@ -107,9 +108,9 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    struct Guest(u32, bool);
+    struct TestItem(u32, bool);
 
-    impl Awaited for Guest {
+    impl Cancellable for TestItem {
         fn is_given_up(&self) -> bool {
             self.1
         }
@@ -118,15 +119,15 @@ mod tests {
     #[test]
     fn places_are_counted_and_given_up() {
         let queue = Queue::new(2);
-        assert_eq!(queue.push(Guest(1, true)), Ok(()));
-        assert_eq!(queue.push(Guest(2, false)), Ok(()));
+        assert_eq!(queue.push(TestItem(1, true)), Ok(()));
+        assert_eq!(queue.push(TestItem(2, false)), Ok(()));
         // The first has gone, and leaves a place.
-        assert_eq!(queue.push(Guest(3, false)), Ok(()));
-        assert_eq!(queue.push(Guest(4, false)), Err(Turned::Full));
+        assert_eq!(queue.push(TestItem(3, false)), Ok(()));
+        assert_eq!(queue.push(TestItem(4, false)), Err(QueueError::Full));
         assert_eq!(queue.len(), 2);
         assert_eq!(queue.pop().unwrap().0, 2);
         queue.close();
-        assert_eq!(queue.push(Guest(5, false)), Err(Turned::Closed));
+        assert_eq!(queue.push(TestItem(5, false)), Err(QueueError::Closed));
         assert_eq!(queue.pop().unwrap().0, 3);
         assert!(queue.pop().is_none());
     }
@@ -135,10 +136,10 @@ mod tests {
     fn only_what_fits_is_taken_and_order_is_kept() {
         let queue = Queue::new(9);
         for n in [2, 4, 5, 6] {
-            queue.push(Guest(n, false)).unwrap();
+            queue.push(TestItem(n, false)).unwrap();
         }
         let now = Instant::now;
-        let even = |guest: &Guest| guest.0.is_multiple_of(2);
+        let even = |guest: &TestItem| guest.0.is_multiple_of(2);
         assert_eq!(queue.pop_if(even, || false, now()).unwrap().0, 2);
         assert_eq!(queue.pop_if(even, || false, now()).unwrap().0, 4);
         // 6 does not overtake 5.
@@ -148,7 +149,7 @@ mod tests {
 
     #[test]
     fn waiting_for_more_ends() {
-        let queue = Queue::<Guest>::new(1);
+        let queue = Queue::<TestItem>::new(1);
         let begun = Instant::now();
         assert!(queue.pop_if(|_| true, || true, begun + Duration::from_millis(20)).is_none());
         assert!(begun.elapsed() >= Duration::from_millis(20));

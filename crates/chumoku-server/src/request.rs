@@ -1,15 +1,15 @@
 //! A request's body: read within its limits, and taken apart.
 
-use crate::held::Share;
+use crate::endpoints::Endpoint;
 use crate::limits::Limits;
-use crate::metrics::Counted;
-use crate::model::Model;
-use crate::places::Place;
-use crate::refusal::{Kind, Refusal, Result};
+use crate::memory_budget::MemoryShare;
+use crate::metrics::CountGuard;
+use crate::model::ServerModel;
+use crate::request_error::{ErrorType, RequestError, Result};
 use axum::body::{Body, HttpBody};
 use axum::http::{HeaderMap, StatusCode, header};
-use chumoku::explain::AskedSpan;
-use chumoku::lang::wording::{listed, quoted};
+use chumoku::explain::SpanQuery;
+use chumoku::lang::wording::{list_names, quote};
 use chumoku::{pair, row, tr};
 use serde_json::{Map, Value};
 use std::future::poll_fn;
@@ -17,74 +17,74 @@ use std::pin::Pin;
 use tokio::time::timeout;
 
 /// The JSON object that a body holds, without fields that the endpoint does not know; it counts as `arriving` while it is alive.
-pub(crate) async fn object(
+pub(crate) async fn read_fields(
     headers: &HeaderMap,
     body: Body,
-    place: &Place,
-    (limits, mut share): (&Limits, Share),
-    arriving: Counted,
-) -> Result<Object> {
+    place: &Endpoint,
+    (limits, mut share): (&Limits, MemoryShare),
+    arriving: CountGuard,
+) -> Result<RequestFields> {
     // A page from elsewhere cannot send this type without being asked for leave first, which is not given.
     let is_json = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).is_some_and(|value| {
         let kind = value.split(';').next().unwrap_or_default().trim();
         kind.eq_ignore_ascii_case("application/json")
     });
     if !is_json {
-        return Err(Refusal::new(
+        return Err(RequestError::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Kind::Validation,
+            ErrorType::Validation,
             tr!(
                 "expected JSON: send the header Content-Type: application/json",
                 "JSON が必要です。ヘッダー Content-Type: application/json を付けてください"
             ),
         )
-        .unread());
+        .with_unread_body());
     }
     let most = limits.body;
     let too_large = || {
-        Refusal::too_large(tr!(
+        RequestError::too_large(tr!(
             "the body has more than {most} bytes (--max-body)",
             "リクエストの本文が {most} バイト（--max-body）を超えています"
         ))
-        .unread()
+        .with_unread_body()
     };
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     if announced.is_some_and(|length| length > most as u64) {
         return Err(too_large());
     }
-    let read = timeout(limits.read, bytes_of(body, most, &mut share)).await.map_err(|_| {
-        Refusal::new(
+    let read = timeout(limits.read, read_body(body, most, &mut share)).await.map_err(|_| {
+        RequestError::new(
             StatusCode::REQUEST_TIMEOUT,
-            Kind::Timeout,
+            ErrorType::Timeout,
             tr!(
                 "the body did not come in time (--read-timeout)",
                 "リクエストの本文が制限時間（--read-timeout）内に届きませんでした"
             ),
         )
-        .unread()
+        .with_unread_body()
     })?;
     let bytes = read?.ok_or_else(too_large)?;
     match serde_json::from_slice(&bytes) {
         Ok(Value::Object(mut fields)) => {
-            fields.retain(|name, _| place.knows(name));
-            Ok(Object { fields, _arriving: arriving })
+            fields.retain(|name, _| place.has_field(name));
+            Ok(RequestFields { fields, _arriving: arriving })
         }
-        Ok(_) => Err(Refusal::invalid(tr!(
+        Ok(_) => Err(RequestError::invalid(tr!(
             "expected a JSON object, such as {{\"inputs\": \"text\"}}",
             "{{\"inputs\": \"テキスト\"}} のような JSON オブジェクトが必要です"
         ))),
-        Err(error) => Err(Refusal::malformed(tr!(
+        Err(error) => Err(RequestError::malformed(tr!(
             "the body is not sound JSON (line {}, column {}): {}",
             "本文が JSON として正しくありません（{} 行 {} 文字目）: {}",
             error.line(),
             error.column(),
-            reason(&error)
+            json_error_reason(&error)
         ))),
     }
 }
 
 /// What is wrong with JSON, without what it says.
-fn reason(error: &serde_json::Error) -> &'static str {
+fn json_error_reason(error: &serde_json::Error) -> &'static str {
     let said = error.to_string();
     let lang = chumoku::lang::lang();
     if said.contains("recursion limit") {
@@ -103,31 +103,31 @@ fn reason(error: &serde_json::Error) -> &'static str {
 }
 
 /// The bytes of a body, which `share` counts; nothing if there are more than `most`.
-async fn bytes_of(mut body: Body, most: usize, share: &mut Share) -> Result<Option<Vec<u8>>> {
+async fn read_body(mut body: Body, most: usize, share: &mut MemoryShare) -> Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
-        let broken = |_| Refusal::malformed(tr!("the body broke off", "リクエストの本文が途中で切れました"));
+        let broken = |_| RequestError::malformed(tr!("the body broke off", "リクエストの本文が途中で切れました"));
         // Trailers carry no data.
         let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
         if bytes.len() + data.len() > most {
             return Ok(None);
         }
-        share.grow(data.len()).map_err(Refusal::unread)?;
+        share.grow(data.len()).map_err(RequestError::with_unread_body)?;
         bytes.extend_from_slice(&data);
     }
     Ok(Some(bytes))
 }
 
 /// The fields of a request, which counts as arriving until this is let go.
-pub(crate) struct Object {
+pub(crate) struct RequestFields {
     fields: Map<String, Value>,
-    _arriving: Counted,
+    _arriving: CountGuard,
 }
 
-impl Object {
+impl RequestFields {
     /// A field that is of the wrong type.
-    fn wrong(name: &str, expected: &str) -> Refusal {
-        Refusal::invalid(tr!("{name}: expected {expected}", "{name}: {expected}が必要です"))
+    fn wrong_type(name: &str, expected: &str) -> RequestError {
+        RequestError::invalid(tr!("{name}: expected {expected}", "{name}: {expected}が必要です"))
     }
 
     fn get(&self, name: &str) -> Option<&Value> {
@@ -135,26 +135,26 @@ impl Object {
     }
 
     pub(crate) fn flag(&self, name: &str) -> Result<Option<bool>> {
-        let wrong = || Self::wrong(name, chumoku::lang::lang().pick("true or false", "true か false"));
+        let wrong = || Self::wrong_type(name, chumoku::lang::lang().pick("true or false", "true か false"));
         self.get(name).map(|value| value.as_bool().ok_or_else(wrong)).transpose()
     }
 
     pub(crate) fn text(&self, name: &str) -> Result<Option<&str>> {
-        let wrong = || Self::wrong(name, chumoku::lang::lang().pick("a text", "文字列"));
+        let wrong = || Self::wrong_type(name, chumoku::lang::lang().pick("a text", "文字列"));
         self.get(name).map(|value| value.as_str().ok_or_else(wrong)).transpose()
     }
 
     pub(crate) fn number(&self, name: &str) -> Result<Option<f64>> {
-        let wrong = || Self::wrong(name, chumoku::lang::lang().pick("a number", "数値"));
+        let wrong = || Self::wrong_type(name, chumoku::lang::lang().pick("a number", "数値"));
         self.get(name).map(|value| value.as_f64().ok_or_else(wrong)).transpose()
     }
 
     /// A whole number from `least` to `most`.
-    pub(crate) fn whole(&self, name: &str, [least, most]: [u64; 2]) -> Result<Option<u64>> {
+    pub(crate) fn integer(&self, name: &str, [least, most]: [u64; 2]) -> Result<Option<u64>> {
         let Some(value) = self.get(name) else { return Ok(None) };
         let found = value.as_u64().filter(|n| (least..=most).contains(n));
         found.map(Some).ok_or_else(|| {
-            Refusal::invalid(tr!(
+            RequestError::invalid(tr!(
                 "{name}: expected a whole number from {least} to {most}",
                 "{name}: {least} から {most} までの整数が必要です"
             ))
@@ -162,9 +162,9 @@ impl Object {
     }
 
     /// A span of characters, with its label if it has one.
-    pub(crate) fn span(&self, name: &str) -> Result<Option<AskedSpan>> {
+    pub(crate) fn span(&self, name: &str) -> Result<Option<SpanQuery>> {
         let wrong = || {
-            Self::wrong(
+            Self::wrong_type(
                 name,
                 chumoku::lang::lang().pick(
                     "an object with the first character from 0, the one behind the last, and a label if one is meant, such as \
@@ -183,13 +183,13 @@ impl Object {
             Some(Value::String(label)) => Some(label.clone()),
             Some(_) => return Err(wrong()),
         };
-        Ok(Some(AskedSpan { start, end, label }))
+        Ok(Some(SpanQuery { start, end, label }))
     }
 
     /// What is asked about: the field of this name.
     fn inputs(&self, name: &str) -> Result<&Value> {
         self.get(name).ok_or_else(|| {
-            Refusal::invalid(tr!(
+            RequestError::invalid(tr!(
                 "{name} is missing: send a text or a list of texts",
                 "{name} がありません。テキストかテキストの配列を送ってください"
             ))
@@ -201,30 +201,30 @@ impl Object {
         let (texts, is_one) = match self.inputs(name)? {
             Value::String(text) => (vec![text.clone()], true),
             Value::Array(all) => {
-                let text = |value: &Value| value.as_str().map(str::to_owned).ok_or_else(|| no_texts(name));
+                let text = |value: &Value| value.as_str().map(str::to_owned).ok_or_else(|| not_texts(name));
                 (all.iter().map(text).collect::<Result<_>>()?, false)
             }
-            _ => return Err(no_texts(name)),
+            _ => return Err(not_texts(name)),
         };
-        check(name, &texts, limits)?;
+        check_texts(name, &texts, limits)?;
         Ok((texts, is_one))
     }
 
     /// The texts or pairs that a model is to read, with what stands beside them; and whether it was one.
-    pub(crate) fn rows(&self, model: &Model, limits: &Limits) -> Result<(Vec<String>, bool)> {
+    pub(crate) fn rows(&self, model: &ServerModel, limits: &Limits) -> Result<(Vec<String>, bool)> {
         let (given, is_one) = self.sequences(model.reads_pairs())?;
         for (at, parts) in given.iter().enumerate() {
             if parts.iter().any(|part| part.trim().is_empty()) {
-                return Err(empty("inputs", at, given.len()));
+                return Err(empty_text("inputs", at, given.len()));
             }
-            check("inputs", parts, &Limits { texts: usize::MAX, ..*limits })?;
+            check_texts("inputs", parts, &Limits { texts: usize::MAX, ..*limits })?;
         }
         check_count("inputs", given.len(), limits)?;
         let cells = self.columns(model, limits)?;
         // Each text is read with all of them.
         let (bytes, most) = (cells.iter().map(String::len).sum::<usize>(), limits.body);
         if bytes.saturating_mul(given.len()) > most {
-            return Err(Refusal::too_large(tr!(
+            return Err(RequestError::too_large(tr!(
                 "columns: expected values of at most {most} bytes (--max-body), times the number of texts; found {bytes} bytes for each of {} texts",
                 "columns: 値のバイト数とテキスト数の積は {most}（--max-body）までですが、{bytes} バイトが {} テキスト分あります",
                 given.len()
@@ -233,7 +233,7 @@ impl Object {
         let row = |parts: Vec<String>| {
             let text = match &parts[..] {
                 [first, second] => pair::join(first, second),
-                _ => pair::single(&parts[0]).into_owned(),
+                _ => pair::remove_separators(&parts[0]).into_owned(),
             };
             if cells.is_empty() { text } else { row::join(&text, &cells) }
         };
@@ -263,15 +263,15 @@ impl Object {
             }
             _ => None,
         };
-        let Some((given, is_one)) = found else { return Err(no_texts("inputs")) };
+        let Some((given, is_one)) = found else { return Err(not_texts("inputs")) };
         let fits = |parts: &Vec<String>| (parts.len() == 2) == reads_pairs;
         match (given.iter().all(fits), reads_pairs) {
             (true, _) => Ok((given, is_one)),
-            (false, true) => Err(Refusal::invalid(tr!(
+            (false, true) => Err(RequestError::invalid(tr!(
                 "inputs: this model reads pairs of texts: send [\"first\", \"second\"], or a list of such pairs",
                 "inputs: このモデルは 2 つのテキストの組を読みます。[\"1 つ目\", \"2 つ目\"] か、その配列を送ってください"
             ))),
-            (false, false) => Err(Refusal::invalid(tr!(
+            (false, false) => Err(RequestError::invalid(tr!(
                 "inputs: this model reads single texts: send \"text\" or [[\"text\"], [\"text\"]]",
                 "inputs: このモデルが読むのは 1 つのテキストです。\"テキスト\" か [[\"テキスト\"], [\"テキスト\"]] を送ってください"
             ))),
@@ -279,12 +279,12 @@ impl Object {
     }
 
     /// What `columns` says beside the texts, a value for each column of the model.
-    fn columns(&self, model: &Model, limits: &Limits) -> Result<Vec<String>> {
+    fn columns(&self, model: &ServerModel, limits: &Limits) -> Result<Vec<String>> {
         let columns = model.columns();
         let mut cells = vec![String::new(); columns.len()];
         let Some(given) = self.get("columns") else { return Ok(cells) };
         let wrong = || {
-            Self::wrong(
+            Self::wrong_type(
                 "columns",
                 chumoku::lang::lang()
                     .pick("an object with a text or number for each column", "列ごとに文字列か数値を持つオブジェクト"),
@@ -293,13 +293,13 @@ impl Object {
         for (name, value) in given.as_object().ok_or_else(wrong)? {
             let Some(at) = columns.iter().position(|column| column.name == *name) else {
                 let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
-                return Err(Refusal::invalid(match names.is_empty() {
+                return Err(RequestError::invalid(match names.is_empty() {
                     true => tr!("columns: this model reads texts alone", "columns: このモデルはテキストだけを読みます"),
                     false => tr!(
                         "columns: expected columns that the model reads ({}), found {}",
                         "columns: モデルが読む列（{}）が必要ですが、{} です",
-                        listed(&names),
-                        quoted(name)
+                        list_names(&names),
+                        quote(name)
                     ),
                 }));
             };
@@ -310,8 +310,8 @@ impl Object {
                 _ => return Err(wrong()),
             };
             check_length("columns", &cell, limits)?;
-            if columns[at].is_unread(&cell) {
-                return Err(Refusal::invalid(columns[at].refused(&cell)));
+            if columns[at].is_unreadable(&cell) {
+                return Err(RequestError::invalid(columns[at].error_message(&cell)));
             }
             cells[at] = cell;
         }
@@ -319,17 +319,20 @@ impl Object {
     }
 }
 
-fn no_texts(name: &str) -> Refusal {
-    Refusal::invalid(tr!("{name}: expected a text or a list of texts", "{name}: テキストかテキストの配列が必要です"))
+fn not_texts(name: &str) -> RequestError {
+    RequestError::invalid(tr!(
+        "{name}: expected a text or a list of texts",
+        "{name}: テキストかテキストの配列が必要です"
+    ))
 }
 
 fn check_count(name: &str, count: usize, limits: &Limits) -> Result<()> {
     let most = limits.texts;
     if count == 0 {
-        return Err(Refusal::empty(tr!("{name} is empty", "{name} が空です")));
+        return Err(RequestError::empty(tr!("{name} is empty", "{name} が空です")));
     }
     if count > most {
-        return Err(Refusal::too_large(tr!(
+        return Err(RequestError::too_large(tr!(
             "{name}: expected at most {most} texts (--max-texts), found {count}",
             "{name}: テキストは {most} 個（--max-texts）までですが、{count} 個あります"
         )));
@@ -338,11 +341,11 @@ fn check_count(name: &str, count: usize, limits: &Limits) -> Result<()> {
 }
 
 /// That there are texts, and neither too many nor too long ones.
-pub(crate) fn check(name: &str, texts: &[String], limits: &Limits) -> Result<()> {
+pub(crate) fn check_texts(name: &str, texts: &[String], limits: &Limits) -> Result<()> {
     check_count(name, texts.len(), limits)?;
     for (at, text) in texts.iter().enumerate() {
         if text.trim().is_empty() {
-            return Err(empty(name, at, texts.len()));
+            return Err(empty_text(name, at, texts.len()));
         }
         check_length(name, text, limits)?;
     }
@@ -350,9 +353,9 @@ pub(crate) fn check(name: &str, texts: &[String], limits: &Limits) -> Result<()>
 }
 
 /// The refusal of an empty text, counted from 0.
-fn empty(name: &str, at: usize, of: usize) -> Refusal {
+fn empty_text(name: &str, at: usize, of: usize) -> RequestError {
     let at = at + 1;
-    Refusal::empty(match of {
+    RequestError::empty(match of {
         1 => tr!("{name}: the text is empty", "{name}: テキストが空です"),
         _ => tr!("{name}: text {at} of {of} is empty", "{name}: {of} 個のうち {at} 番目のテキストが空です"),
     })
@@ -363,7 +366,7 @@ fn check_length(name: &str, text: &str, limits: &Limits) -> Result<()> {
     // A character has a byte at least.
     let count = if text.len() > most { text.chars().count() } else { 0 };
     if count > most {
-        return Err(Refusal::too_large(tr!(
+        return Err(RequestError::too_large(tr!(
             "{name}: expected texts of at most {most} characters (--max-chars), found {count}",
             "{name}: テキストは {most} 文字（--max-chars）までですが、{count} 文字あります"
         )));

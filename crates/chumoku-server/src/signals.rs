@@ -1,28 +1,28 @@
 //! What the system tells a service: to end, or to read its models again.
 
 use crate::service::Service;
-use chumoku::signals::{EndSignals, Shutdown};
+use chumoku::signals::{Shutdown, ShutdownSignals};
 use chumoku::tr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long the last lines of the log may take.
-pub(crate) const LAST_LINES: Duration = Duration::from_millis(500);
+pub(crate) const LOG_FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The signal to read models again, kept from the moment that this is made: until then it would end the process. Windows has
 /// none.
 #[derive(Debug)]
-pub(crate) struct Again {
+pub(crate) struct ReloadSignal {
     #[cfg(unix)]
     signal: tokio::signal::unix::Signal,
 }
 
-impl Again {
+impl ReloadSignal {
     /// Within a runtime.
     #[cfg(unix)]
-    pub(crate) fn new() -> std::io::Result<Again> {
+    pub(crate) fn new() -> std::io::Result<ReloadSignal> {
         use tokio::signal::unix::{SignalKind, signal};
-        Ok(Again { signal: signal(SignalKind::hangup())? })
+        Ok(ReloadSignal { signal: signal(SignalKind::hangup())? })
     }
 
     #[cfg(unix)]
@@ -31,8 +31,8 @@ impl Again {
     }
 
     #[cfg(not(unix))]
-    pub(crate) fn new() -> std::io::Result<Again> {
-        Ok(Again {})
+    pub(crate) fn new() -> std::io::Result<ReloadSignal> {
+        Ok(ReloadSignal {})
     }
 
     #[cfg(not(unix))]
@@ -43,7 +43,7 @@ impl Again {
 
 /// The signals to end: SIGTERM and Ctrl-C; on Windows Ctrl-C, Ctrl-Break, a closed console and the end of the system.
 #[derive(Debug)]
-pub(crate) struct End {
+pub(crate) struct ShutdownSignal {
     #[cfg(unix)]
     signals: [tokio::signal::unix::Signal; 2],
     #[cfg(windows)]
@@ -52,12 +52,12 @@ pub(crate) struct End {
     system: (tokio::signal::windows::CtrlClose, tokio::signal::windows::CtrlShutdown),
 }
 
-impl End {
+impl ShutdownSignal {
     /// Within a runtime.
     #[cfg(unix)]
-    pub(crate) fn new() -> std::io::Result<End> {
+    pub(crate) fn new() -> std::io::Result<ShutdownSignal> {
         use tokio::signal::unix::{SignalKind, signal};
-        Ok(End { signals: [signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?] })
+        Ok(ShutdownSignal { signals: [signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?] })
     }
 
     #[cfg(unix)]
@@ -71,9 +71,9 @@ impl End {
 
     /// Within a runtime.
     #[cfg(windows)]
-    pub(crate) fn new() -> std::io::Result<End> {
+    pub(crate) fn new() -> std::io::Result<ShutdownSignal> {
         use tokio::signal::windows::{ctrl_break, ctrl_c, ctrl_close, ctrl_shutdown};
-        Ok(End { keys: (ctrl_c()?, ctrl_break()?), system: (ctrl_close()?, ctrl_shutdown()?) })
+        Ok(ShutdownSignal { keys: (ctrl_c()?, ctrl_break()?), system: (ctrl_close()?, ctrl_shutdown()?) })
     }
 
     #[cfg(windows)]
@@ -88,8 +88,8 @@ impl End {
 }
 
 /// Waits for the signal to end, and reads models again at each SIGHUP until then.
-pub(crate) async fn until_the_end(service: &Arc<Service>, mut again: Again, mut end: End) {
-    let mut signals = EndSignals::none();
+pub(crate) async fn wait_for_shutdown(service: &Arc<Service>, mut again: ReloadSignal, mut end: ShutdownSignal) {
+    let mut signals = ShutdownSignals::new();
     let mut reading: Option<tokio::task::JoinHandle<()>> = None;
     loop {
         let is_reading = reading.is_some();
@@ -110,24 +110,24 @@ pub(crate) async fn until_the_end(service: &Arc<Service>, mut again: Again, mut 
             }
         }
     }
-    signals.count(Instant::now());
-    leave_at_once(service.clone(), end, signals);
+    signals.record(Instant::now());
+    exit_on_second_signal(service.clone(), end, signals);
 }
 
 /// A further signal does not wait, unless it comes so soon that it is the first once more.
-fn leave_at_once(service: Arc<Service>, mut end: End, mut signals: EndSignals) {
+fn exit_on_second_signal(service: Arc<Service>, mut end: ShutdownSignal, mut signals: ShutdownSignals) {
     tokio::spawn(async move {
         end.come().await;
-        while signals.count(Instant::now()) != Shutdown::Immediate {
+        while signals.record(Instant::now()) != Shutdown::Immediate {
             end.come().await;
         }
-        service.log.flush(LAST_LINES);
+        service.log.flush(LOG_FLUSH_TIMEOUT);
         std::process::exit(130);
     });
 }
 
 /// Says that models are not read again, on a system without a signal for it.
-pub(crate) fn tell_of_reloading(service: &Service) {
+pub(crate) fn report_no_reload(service: &Service) {
     if cfg!(not(unix)) {
         let said = tr!(
             "reload    this system has no SIGHUP: restart the service to read models that have changed",
@@ -138,7 +138,7 @@ pub(crate) fn tell_of_reloading(service: &Service) {
 }
 
 /// Says that the service ends.
-pub(crate) fn tell_of_end(service: &Service) {
+pub(crate) fn report_shutdown(service: &Service) {
     let said = tr!(
         "ending    no new connections; open requests are answered",
         "終了      新しい接続は受けず、受け付けたリクエストに答えます"

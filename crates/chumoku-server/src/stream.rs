@@ -1,10 +1,10 @@
 //! Server-sent events: a text piece by piece, as it is written.
 
-use crate::account::Course;
-use crate::pieces::{PieceReceiver, event};
-use crate::refusal::{Refusal, Result};
-use crate::service::Told;
-use crate::work::Answer;
+use crate::accounting::StreamProgress;
+use crate::events::{EventReceiver, event};
+use crate::request_error::{RequestError, Result};
+use crate::service::RequestStats;
+use crate::workers::TaskAnswer;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
@@ -17,58 +17,58 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 /// The answer, once it is there.
-pub(crate) type Ending = Pin<Box<dyn Future<Output = Result<(Answer, Told)>> + Send>>;
+pub(crate) type FinalAnswer = Pin<Box<dyn Future<Output = Result<(TaskAnswer, RequestStats)>> + Send>>;
 
 /// Pieces of a text, and how it ends.
-pub(crate) struct Pieces {
-    pub(crate) pieces: PieceReceiver,
-    pub(crate) ending: Ending,
+pub(crate) struct EventSource {
+    pub(crate) events: EventReceiver,
+    pub(crate) final_answer: FinalAnswer,
     /// The last event, made of the answer.
-    pub(crate) last: fn(&Value) -> Value,
+    pub(crate) final_event: fn(&Value) -> Value,
 }
 
 /// What comes next of a text.
-enum Next {
-    Piece(Bytes),
-    End(Result<(Answer, Told)>),
+enum NextEvent {
+    Event(Bytes),
+    End(Result<(TaskAnswer, RequestStats)>),
 }
 
-impl Pieces {
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Next> {
+impl EventSource {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<NextEvent> {
         // The end is looked at all the time: it is what asks the model at first, and keeps to the limits of time.
-        let ended = match self.ending.as_mut().poll(context) {
+        let ended = match self.final_answer.as_mut().poll(context) {
             Poll::Ready(ended) => Some(ended),
             Poll::Pending => None,
         };
-        match (self.pieces.poll(context), ended) {
-            (Poll::Ready(Some(piece)), None) => Poll::Ready(Next::Piece(piece)),
+        match (self.events.poll(context), ended) {
+            (Poll::Ready(Some(piece)), None) => Poll::Ready(NextEvent::Event(piece)),
             (Poll::Ready(Some(piece)), Some(ended)) => {
-                self.ending = Box::pin(std::future::ready(ended));
-                Poll::Ready(Next::Piece(piece))
+                self.final_answer = Box::pin(std::future::ready(ended));
+                Poll::Ready(NextEvent::Event(piece))
             }
-            (_, Some(ended)) => Poll::Ready(Next::End(ended)),
+            (_, Some(ended)) => Poll::Ready(NextEvent::End(ended)),
             (_, None) => Poll::Pending,
         }
     }
 }
 
 /// The body of a reply that is written while it is sent.
-pub(crate) struct Events {
-    pieces: Pieces,
-    course: Course,
+pub(crate) struct EventBody {
+    source: EventSource,
+    course: StreamProgress,
     ready: VecDeque<Bytes>,
     is_over: bool,
 }
 
-impl Events {
+impl EventBody {
     /// The reply, once the text has begun: what is refused before has a status of its own.
-    pub(crate) async fn reply(mut pieces: Pieces, course: Course) -> Result<Response> {
+    pub(crate) async fn reply(mut pieces: EventSource, course: StreamProgress) -> Result<Response> {
         let first = poll_fn(|context| pieces.poll(context)).await;
         let ready = VecDeque::new();
-        let mut events = Events { pieces, course: course.clone(), ready, is_over: false };
+        let mut events = EventBody { source: pieces, course: course.clone(), ready, is_over: false };
         match first {
-            Next::Piece(piece) => events.ready.push_back(piece),
-            Next::End(ended) => events.end(Ok(ended?)),
+            NextEvent::Event(piece) => events.ready.push_back(piece),
+            NextEvent::End(ended) => events.end(Ok(ended?)),
         }
         let mut response = Response::new(Body::new(events));
         let headers = response.headers_mut();
@@ -78,16 +78,16 @@ impl Events {
         Ok(response)
     }
 
-    fn end(&mut self, ended: Result<(Answer, Told)>) {
+    fn end(&mut self, ended: Result<(TaskAnswer, RequestStats)>) {
         self.is_over = true;
-        self.course.ends(match &ended {
-            Ok((Answer::Last(_), told)) => Ok(told),
-            Ok(_) => Err(Refusal::broken().kind()),
-            Err(refusal) => Err(refusal.kind()),
+        self.course.finish(match &ended {
+            Ok((TaskAnswer::FinalEvent(_), told)) => Ok(told),
+            Ok(_) => Err(RequestError::model_failed().error_type()),
+            Err(refusal) => Err(refusal.error_type()),
         });
         let last = match ended {
-            Ok((Answer::Last(answer), _)) => (self.pieces.last)(&answer),
-            Ok(_) => Refusal::broken().as_json(),
+            Ok((TaskAnswer::FinalEvent(answer), _)) => (self.source.final_event)(&answer),
+            Ok(_) => RequestError::model_failed().as_json(),
             Err(refusal) => refusal.as_json(),
         };
         self.ready.push_back(event(&last));
@@ -95,7 +95,7 @@ impl Events {
     }
 }
 
-impl HttpBody for Events {
+impl HttpBody for EventBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -110,10 +110,10 @@ impl HttpBody for Events {
             if self.is_over {
                 return Poll::Ready(None);
             }
-            match self.pieces.poll(context) {
+            match self.source.poll(context) {
                 Poll::Pending => return Poll::Pending,
-                Poll::Ready(Next::Piece(piece)) => self.ready.push_back(piece),
-                Poll::Ready(Next::End(ended)) => self.end(ended),
+                Poll::Ready(NextEvent::Event(piece)) => self.ready.push_back(piece),
+                Poll::Ready(NextEvent::End(ended)) => self.end(ended),
             }
         }
     }

@@ -76,12 +76,12 @@ impl Failpoint {
 /// Waits while the file is there, after telling it so.
 fn hold(name: &str, file: &Path) {
     #[expect(clippy::disallowed_methods, reason = "the file is a test's, and there already")]
-    let Ok(mut told) = std::fs::OpenOptions::new().append(true).open(file) else {
+    let Ok(mut log) = std::fs::OpenOptions::new().append(true).open(file) else {
         return;
     };
     // Whoever waits for this line finds none, and says so.
-    let _ = writeln!(told, "{name}");
-    drop(told);
+    let _ = writeln!(log, "{name}");
+    drop(log);
     while file.exists() {
         std::thread::sleep(Duration::from_millis(1));
     }

@@ -45,16 +45,16 @@
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write files of their own"))]
 
-pub mod beside;
 pub mod checksum;
 pub mod data;
 pub mod failpoint;
+pub mod feature_columns;
 pub mod lang;
 pub mod memory;
 pub mod metrics;
 pub mod output;
 pub mod pair;
-mod quiet;
+mod panics;
 pub mod signals;
 #[doc(hidden)]
 pub mod sorting;

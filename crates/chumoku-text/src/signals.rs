@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 /// Signals that come so soon after the first count as one with it.
-pub const ONE_SIGNAL: Duration = Duration::from_secs(1);
+pub const REPEAT_WINDOW: Duration = Duration::from_secs(1);
 
 /// The shutdown that a signal asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,25 +21,25 @@ pub enum Shutdown {
 
 /// The signals of a process so far.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct EndSignals {
+pub struct ShutdownSignals {
     first: Option<Instant>,
 }
 
-impl EndSignals {
+impl ShutdownSignals {
     /// None so far.
     #[must_use]
-    pub const fn none() -> EndSignals {
-        EndSignals { first: None }
+    pub const fn new() -> ShutdownSignals {
+        ShutdownSignals { first: None }
     }
 
     /// Counts a signal that comes now, and tells which shutdown it asks for.
-    pub fn count(&mut self, now: Instant) -> Shutdown {
+    pub fn record(&mut self, now: Instant) -> Shutdown {
         match self.first {
             None => {
                 self.first = Some(now);
                 Shutdown::Graceful
             }
-            Some(first) if now.saturating_duration_since(first) < ONE_SIGNAL => Shutdown::Repeated,
+            Some(first) if now.saturating_duration_since(first) < REPEAT_WINDOW => Shutdown::Repeated,
             Some(_) => Shutdown::Immediate,
         }
     }
@@ -52,8 +52,8 @@ mod tests {
     #[test]
     fn signals_within_a_second_are_one() {
         let start = Instant::now();
-        let mut signals = EndSignals::none();
-        let mut after = |milliseconds| signals.count(start + Duration::from_millis(milliseconds));
+        let mut signals = ShutdownSignals::new();
+        let mut after = |milliseconds| signals.record(start + Duration::from_millis(milliseconds));
         let found = [0, 0, 20, 999, 1000, 5000].map(&mut after);
         use Shutdown::{Graceful, Immediate, Repeated};
         assert_eq!(found, [Graceful, Repeated, Repeated, Repeated, Immediate, Immediate]);

@@ -4,20 +4,20 @@
 use std::cmp::Ordering;
 
 /// Returns the indices from 0 to `count` in the order of `compare`, which gets two of them.
-pub fn indices(count: usize, compare: &dyn Fn(usize, usize) -> Ordering) -> Vec<usize> {
+pub fn argsort_by(count: usize, compare: &dyn Fn(usize, usize) -> Ordering) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
     order.sort_by(|&a, &b| compare(a, b));
     order
 }
 
 /// Returns the indices of the numbers, the largest first.
-pub fn falling(numbers: &[f32]) -> Vec<usize> {
-    indices(numbers.len(), &|a, b| numbers[b].total_cmp(&numbers[a]))
+pub fn argsort_descending(numbers: &[f32]) -> Vec<usize> {
+    argsort_by(numbers.len(), &|a, b| numbers[b].total_cmp(&numbers[a]))
 }
 
 /// Sorts by `compare`.
-pub fn by<T>(items: &mut [T], compare: impl Fn(&T, &T) -> Ordering) {
-    let mut order = indices(items.len(), &|a, b| compare(&items[a], &items[b]));
+pub fn sort_by<T>(items: &mut [T], compare: impl Fn(&T, &T) -> Ordering) {
+    let mut order = argsort_by(items.len(), &|a, b| compare(&items[a], &items[b]));
     // Along each cycle of the permutation every item comes to its place by one swap.
     for start in 0..items.len() {
         let mut at = start;
@@ -33,8 +33,8 @@ pub fn by<T>(items: &mut [T], compare: impl Fn(&T, &T) -> Ordering) {
 }
 
 /// Sorts by a key.
-pub fn by_key<T, K: Ord>(items: &mut [T], key: impl Fn(&T) -> K) {
-    by(items, |a, b| key(a).cmp(&key(b)));
+pub fn sort_by_key<T, K: Ord>(items: &mut [T], key: impl Fn(&T) -> K) {
+    sort_by(items, |a, b| key(a).cmp(&key(b)));
 }
 
 #[cfg(test)]
@@ -47,10 +47,10 @@ mod tests {
         fn the_order_is_that_of_the_standard_library_equals_included(keys in proptest::collection::vec(0_u8..20, 0..200)) {
             let mut ours: Vec<(u8, usize)> = keys.into_iter().zip(0..).collect();
             let mut theirs = ours.clone();
-            by_key(&mut ours, |item| item.0);
+            sort_by_key(&mut ours, |item| item.0);
             theirs.sort_by_key(|item| item.0);
             prop_assert_eq!(&ours, &theirs);
-            by(&mut ours, |a, b| b.0.cmp(&a.0));
+            sort_by(&mut ours, |a, b| b.0.cmp(&a.0));
             theirs.sort_by_key(|item| std::cmp::Reverse(item.0));
             prop_assert_eq!(ours, theirs);
         }
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn of_equal_numbers_the_first_stays_first() {
-        assert_eq!(falling(&[0.5, 2.0, 0.5, 3.0, 2.0]), [3, 1, 4, 0, 2]);
-        assert_eq!(falling(&[]), [0; 0]);
+        assert_eq!(argsort_descending(&[0.5, 2.0, 0.5, 3.0, 2.0]), [3, 1, 4, 0, 2]);
+        assert_eq!(argsort_descending(&[]), [0; 0]);
     }
 }

@@ -1,29 +1,29 @@
 //! The figure of a beam search.
 
-use crate::figure::{Content, Figure, Kept, Node, Tree};
-use chumoku::decoding::Fate;
+use crate::figure::{Content, Figure, NodeOutcome, SearchTree, TreeNode};
+use chumoku::decoding::CandidateFate;
 use chumoku::explain::BeamTree;
-use chumoku::lang::{Lang, clean_text};
+use chumoku::lang::{Lang, show_controls_in_text};
 
 /// The tree of a beam search: step by step, from left to right.
 #[must_use]
 pub fn beam_figure(tree: &BeamTree, lang: Lang) -> Figure {
     let best = tree.found.first().map(|found| found.node);
-    let node = |(i, node): (usize, &chumoku::explain::BeamNode)| Node {
+    let node = |(i, node): (usize, &chumoku::explain::BeamNode)| TreeNode {
         parent: node.parent,
         step: node.step - 1,
         name: node.token.clone(),
         probability: node.probability,
-        sum: node.log_probability,
+        log_probability: node.log_probability,
         score: node.score,
-        kept: match node.fate {
-            _ if best == Some(i) => Kept::Best,
-            Fate::Ended | Fate::Cut => Kept::End,
-            Fate::Followed => Kept::Yes,
-            Fate::Dropped => Kept::No,
+        outcome: match node.fate {
+            _ if best == Some(i) => NodeOutcome::Best,
+            CandidateFate::Ended | CandidateFate::Cut => NodeOutcome::Finished,
+            CandidateFate::Followed => NodeOutcome::Expanded,
+            CandidateFate::Dropped => NodeOutcome::Dropped,
         },
     };
-    let (beam, penalty, model) = (tree.beam, tree.length_penalty, clean_text(&tree.model));
+    let (beam, penalty, model) = (tree.beam, tree.length_penalty, show_controls_in_text(&tree.model));
     let title = match lang {
         Lang::En => format!("{model}: beam search with {beam} hypotheses"),
         Lang::Ja => format!("{model}: ビーム幅 {beam} のビームサーチ"),
@@ -32,7 +32,7 @@ pub fn beam_figure(tree: &BeamTree, lang: Lang) -> Figure {
         .found
         .iter()
         .enumerate()
-        .map(|(place, found)| format!("{}. {}  ({:.2})", place + 1, clean_text(&found.text), found.score))
+        .map(|(place, found)| format!("{}. {}  ({:.2})", place + 1, show_controls_in_text(&found.text), found.score))
         .collect();
     notes.push(match lang {
         Lang::En => format!(
@@ -47,5 +47,11 @@ pub fn beam_figure(tree: &BeamTree, lang: Lang) -> Figure {
         ),
     });
     let nodes = tree.nodes.iter().enumerate().map(node).collect();
-    Figure { title, subtitle: clean_text(&tree.text), notes, content: Content::Tree(Tree { nodes }), lang }
+    Figure {
+        title,
+        subtitle: show_controls_in_text(&tree.text),
+        notes,
+        content: Content::SearchTree(SearchTree { nodes }),
+        lang,
+    }
 }

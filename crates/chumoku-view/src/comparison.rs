@@ -1,6 +1,6 @@
 //! The figure of a comparison of networks: the time of a training step by the length of its sequences.
 
-use crate::figure::{Axis, Content, Curves, Figure};
+use crate::figure::{Content, Curves, Figure, FigureAxis};
 use chumoku::compare::{Compared, Comparison};
 use chumoku::lang::Lang;
 use chumoku::nn::PositionKind;
@@ -21,7 +21,7 @@ pub fn comparison_figure(comparison: &Comparison, lang: Lang) -> Figure {
         |model: &&Compared| model.steps.iter().map(|step| [step.min_ms, step.max_ms].map(|ms| ms as f32)).collect();
     let curves = Curves {
         // Each length is twice the one before, so that places that are evenly apart are a logarithmic axis.
-        x: Axis {
+        x: FigureAxis {
             name: lang.pick("tokens in a sequence", "系列のトークン数").into(),
             labels: steps.iter().map(|step| step.length.to_string()).collect(),
             is_numbered: false,
@@ -52,9 +52,9 @@ pub fn comparison_figure(comparison: &Comparison, lang: Lang) -> Figure {
 mod tests {
     use super::*;
     use crate::terminal::TerminalOptions;
-    use chumoku::Cell;
+    use chumoku::RecurrentCell;
     use chumoku::compare::{Article, Said, Spread, StepTime};
-    use chumoku::nn::Network;
+    use chumoku::nn::BackboneKind;
 
     fn comparison() -> Comparison {
         let step = |(length, ms): (usize, f64)| StepTime {
@@ -82,9 +82,9 @@ mod tests {
         };
         Comparison {
             models: vec![
-                model(Network::Transformer, PositionKind::Sinusoidal, [3.0, 6.0, 12.0]),
-                model(Network::Transformer, PositionKind::Learned, [77.0; 3]),
-                model(Network::Recurrent(Cell::Lstm), PositionKind::None, [2.5, 5.25, 13.125]),
+                model(BackboneKind::Transformer, PositionKind::Sinusoidal, [3.0, 6.0, 12.0]),
+                model(BackboneKind::Transformer, PositionKind::Learned, [77.0; 3]),
+                model(BackboneKind::Recurrent(RecurrentCell::Lstm), PositionKind::None, [2.5, 5.25, 13.125]),
             ],
             batch: 32,
             rows: 1,

@@ -1,24 +1,24 @@
 //! The figures of what words do to an answer: the text in colours, and whether the answer rests on the strongest of them.
 
-use crate::figure::{Axis, Content, Curves, Effects, Figure, Panels};
-use crate::phrases::{self, known, order_name};
-use chumoku::explain::{ExplainedKind, Explanation};
-use chumoku::lang::{Lang, clean_text};
+use crate::figure::{ColoredText, Content, CurvePanels, Curves, Figure, FigureAxis};
+use crate::phrases::{self, order_name, translate_phrase};
+use chumoku::explain::{Explanation, ExplanationKind};
+use chumoku::lang::{Lang, show_controls_in_text};
 
 /// The text in colours of what each word does.
-pub(crate) fn effects(e: &Explanation, lang: Lang) -> Figure {
-    let class = clean_text(&e.attribution.class);
-    let class = if e.similarity.is_some() { crate::cut(&class, 40) } else { class };
+pub(crate) fn effects_figure(e: &Explanation, lang: Lang) -> Figure {
+    let class = show_controls_in_text(&e.attribution.class);
+    let class = if e.similarity.is_some() { crate::truncate(&class, 40) } else { class };
     let quoted = lang.quoted(&class);
-    let ends = match (lang, e.kind, e.is_against_itself()) {
-        (Lang::En, ExplainedKind::Encoder, true) => ["turns the vector".into(), String::new()],
-        (Lang::Ja, ExplainedKind::Encoder, true) => ["ベクトルを動かす".into(), String::new()],
-        (Lang::En, ExplainedKind::Encoder, false) => ["brings the texts nearer".into(), "takes them apart".into()],
-        (Lang::Ja, ExplainedKind::Encoder, false) => ["近づける".into(), "遠ざける".into()],
+    let ends = match (lang, e.kind, e.is_compared_with_itself()) {
+        (Lang::En, ExplanationKind::Encoder, true) => ["turns the vector".into(), String::new()],
+        (Lang::Ja, ExplanationKind::Encoder, true) => ["ベクトルを動かす".into(), String::new()],
+        (Lang::En, ExplanationKind::Encoder, false) => ["brings the texts nearer".into(), "takes them apart".into()],
+        (Lang::Ja, ExplanationKind::Encoder, false) => ["近づける".into(), "遠ざける".into()],
         (Lang::En, ..) => [format!("for {quoted}"), "against it".into()],
         (Lang::Ja, ..) => [format!("{quoted}を支持"), "反対".into()],
     };
-    let (method, unit) = (known(lang, &e.attribution.method), known(lang, &e.attribution.unit));
+    let (method, unit) = (translate_phrase(lang, &e.attribution.method), translate_phrase(lang, &e.attribution.unit));
     let mut notes = vec![match lang {
         Lang::En => format!("{method}: {unit}."),
         Lang::Ja => format!("{method}：{unit}。"),
@@ -37,56 +37,58 @@ pub(crate) fn effects(e: &Explanation, lang: Lang) -> Figure {
         notes.push(note.into());
     }
     if let Some(integral) = &e.attribution.integral {
-        notes.push(phrases::integral(lang, integral));
+        notes.push(phrases::integral_note(lang, integral));
     }
     // Of a classifier's long text every word is shown.
-    if let Some(cut) = e.cut.as_ref().filter(|_| !matches!(e.kind, ExplainedKind::Classifier | ExplainedKind::Ngrams)) {
-        notes.push(phrases::cut(lang, cut, e.kind));
+    if let Some(cut) =
+        e.cut.as_ref().filter(|_| !matches!(e.kind, ExplanationKind::Classifier | ExplanationKind::Ngrams))
+    {
+        notes.push(phrases::truncation_note(lang, cut, e.kind));
     }
     let chance = e.probabilities.iter().find(|p| p.label == e.label);
     let chance = chance.map_or(String::new(), |p| format!("  {:.1} %", 100.0 * p.probability));
     let said = match (e.number, e.similarity) {
-        (Some(number), _) => phrases::number(lang, number),
-        (None, Some(cosine)) if !e.is_against_itself() => format!("{cosine:.4}"),
+        (Some(number), _) => phrases::number_with_interval(lang, number),
+        (None, Some(cosine)) if !e.is_compared_with_itself() => format!("{cosine:.4}"),
         (None, Some(_)) => String::new(),
-        (None, None) => format!("{}{chance}", crate::cut(&clean_text(&e.label), 60)),
+        (None, None) => format!("{}{chance}", crate::truncate(&show_controls_in_text(&e.label), 60)),
     };
     let colon = if said.is_empty() { "" } else { ": " };
     Figure {
         title: phrases::effect_heading(lang, e, &class),
         subtitle: format!(
             "{}{}{}{colon}{said}",
-            clean_text(&e.model),
+            show_controls_in_text(&e.model),
             lang.pick(", ", "、"),
-            lower(phrases::prediction(lang, e))
+            lowercase_first(phrases::prediction_heading(lang, e))
         ),
         notes,
-        content: Content::Effects(Effects { words: e.marked_words(), ends }),
+        content: Content::ColoredText(ColoredText { words: e.highlighted_words(), legend: ends }),
         lang,
     }
 }
 
 /// A phrase as it stands within a sentence.
-fn lower(phrase: &str) -> String {
+fn lowercase_first(phrase: &str) -> String {
     let mut letters = phrase.chars();
     letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
 }
 
 /// The deletion and insertion curves; none where they were not measured.
-pub(crate) fn curves(e: &Explanation, lang: Lang) -> Option<Figure> {
+pub(crate) fn deletion_insertion_figure(e: &Explanation, lang: Lang) -> Option<Figure> {
     let curves = e.attribution.curves.as_ref()?;
-    let class = lang.quoted(&clean_text(&e.attribution.class));
+    let class = lang.quoted(&show_controls_in_text(&e.attribution.class));
     let y = match lang {
         Lang::En => format!("the network's probability of {class}"),
         Lang::Ja => format!("ネットワークの{class}の確率"),
     };
-    let panel = |[en, ja]: [&str; 2], of: &dyn Fn(&chumoku::explain::Curve) -> (Vec<f32>, f32)| {
+    let panel = |[en, ja]: [&str; 2], of: &dyn Fn(&chumoku::explain::OrderCurves) -> (Vec<f32>, f32)| {
         let series = curves.orders.iter().map(|curve| {
             let (numbers, area) = of(curve);
             // The number first: where there is little room, a name is cut.
             (format!("{:.0} % {}", 100.0 * area, order_name(lang, &curve.order)), numbers)
         });
-        let x = Axis {
+        let x = FigureAxis {
             name: lang.pick("words", "語数").into(),
             labels: curves.words.iter().map(usize::to_string).collect(),
             is_numbered: false,
@@ -115,6 +117,6 @@ pub(crate) fn curves(e: &Explanation, lang: Lang) -> Option<Figure> {
          削除では小さいほど、挿入では大きいほど良い順序です。",
     );
     let title = lang.pick("Does the answer rest on these words?", "予測はこれらの語によるものか").into();
-    let content = Content::Panels(Panels { panels });
+    let content = Content::Panels(CurvePanels { panels });
     Some(Figure { title, subtitle: e.text.clone(), notes: vec![note.into()], content, lang })
 }

@@ -1,11 +1,14 @@
 //! Attention to one text as a model learns: what `train` recorded, and its figures.
 
-use crate::figure::{Axis, Content, Curves, Figure, Map, POOL, Player, Scale, Sheet, page, pooled, pooled_note};
-use crate::html::{escape, floats};
+use crate::figure::{
+    ColorScale, Content, Curves, Figure, FigureAxis, Heatmap, HeatmapGrid, MAX_CELLS_PER_SIDE, PageWidget,
+    figures_page, max_pooled, pooling_note,
+};
+use crate::html::{escape_script_json, f32_bytes};
 use crate::phrases;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use chumoku::Result;
-use chumoku::explain::{Frame, load_frames};
+use chumoku::explain::{AttentionFrame, load_frames};
 use chumoku::lang::Lang;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -16,11 +19,11 @@ pub struct Film {
     /// Name of the model's folder, without its path.
     pub model: String,
     /// The frames, in the order of their steps.
-    pub frames: Vec<Frame>,
+    pub frames: Vec<AttentionFrame>,
 }
 
 /// Frames in a strip; of more, so many are picked evenly.
-const SHOWN: usize = 16;
+const STRIP_FRAMES: usize = 16;
 
 impl Film {
     /// Reads what training recorded in a model's folder; `model` is what it is called in pictures.
@@ -33,7 +36,7 @@ impl Film {
 
     /// Layers and heads.
     #[must_use]
-    pub fn size(&self) -> [usize; 2] {
+    pub fn layers_and_heads(&self) -> [usize; 2] {
         self.frames.first().map_or([0; 2], |frame| [frame.layers, frame.heads])
     }
 
@@ -53,40 +56,40 @@ impl Film {
     pub fn most_changed(&self, layer: usize) -> usize {
         let [first, last] = [self.frames.first(), self.frames.last()].map(|frame| frame.expect("a film has frames"));
         let change = |head: usize| -> f32 {
-            first.head(layer, head).iter().zip(last.head(layer, head)).map(|(a, b)| (a - b).abs()).sum()
+            first.head_weights(layer, head).iter().zip(last.head_weights(layer, head)).map(|(a, b)| (a - b).abs()).sum()
         };
         (0..first.heads).fold(0, |best, head| if change(head) > change(best) { head } else { best })
     }
 
     /// Numbers of at most so many frames, picked evenly, the first and the last among them.
-    fn picked(&self, most: usize) -> impl Iterator<Item = usize> {
+    fn sample_frames(&self, most: usize) -> impl Iterator<Item = usize> {
         let last = self.frames.len() - 1;
         let shown = self.frames.len().min(most);
         (0..shown).map(move |i| if shown > 1 { i * last / (shown - 1) } else { 0 })
     }
 
     /// The colours of a head, the same in every frame.
-    fn scale(&self, layer: usize, head: usize) -> Scale {
-        let all = self.frames.iter().flat_map(|frame| frame.head(layer, head));
-        Scale::of_shares(self.frames.first().map_or(0, |frame| frame.words[1].len()), all)
+    fn head_color_scale(&self, layer: usize, head: usize) -> ColorScale {
+        let all = self.frames.iter().flat_map(|frame| frame.head_weights(layer, head));
+        ColorScale::for_shares(self.frames.first().map_or(0, |frame| frame.words[1].len()), all)
     }
 
     /// One frame of a head.
-    fn map(&self, index: usize, [layer, head]: [usize; 2], scale: Scale, lang: Lang) -> Map {
+    fn frame_heatmap(&self, index: usize, [layer, head]: [usize; 2], scale: ColorScale, lang: Lang) -> Heatmap {
         let frame = &self.frames[index];
         let caption = match lang {
             Lang::En => format!("epoch {}, step {}", frame.epoch, frame.step),
             Lang::Ja => format!("エポック {}、{} ステップ", frame.epoch, frame.step),
         };
         let columns = frame.words[1].len();
-        let weights = frame.head(layer, head).iter().enumerate();
+        let weights = frame.head_weights(layer, head).iter().enumerate();
         let values = weights.map(|(at, &x)| (!frame.causal || at % columns <= at / columns).then_some(x));
-        let [rows, columns] = [("queries", "クエリ", 0), ("keys", "キー", 1)].map(|(en, ja, side)| Axis {
+        let [rows, columns] = [("queries", "クエリ", 0), ("keys", "キー", 1)].map(|(en, ja, side)| FigureAxis {
             name: lang.pick(en, ja).into(),
             labels: frame.words[side].clone(),
             is_numbered: true,
         });
-        Map { caption, rows, columns, values: values.collect(), scale }
+        Heatmap { caption, rows, columns, values: values.collect(), scale }
     }
 
     /// The frames of a head beside each other.
@@ -94,11 +97,14 @@ impl Film {
     /// # Panics
     /// If there is no such layer or head, or no frame.
     #[must_use]
-    pub fn strip(&self, layer: usize, head: usize, lang: Lang) -> Figure {
+    pub fn strip_figure(&self, layer: usize, head: usize, lang: Lang) -> Figure {
         let last = self.frames.len() - 1;
-        let shown = self.frames.len().min(SHOWN);
-        let scale = self.scale(layer, head);
-        let maps: Vec<Map> = self.picked(SHOWN).map(|index| self.map(index, [layer, head], scale, lang)).collect();
+        let shown = self.frames.len().min(STRIP_FRAMES);
+        let scale = self.head_color_scale(layer, head);
+        let maps: Vec<Heatmap> = self
+            .sample_frames(STRIP_FRAMES)
+            .map(|index| self.frame_heatmap(index, [layer, head], scale, lang))
+            .collect();
         let mut note = match lang {
             Lang::En => format!("{shown} of {} recorded frames", last + 1),
             Lang::Ja => format!("記録された {} 枚のうち {shown} 枚", last + 1),
@@ -108,12 +114,12 @@ impl Film {
             0 => lang.pick("; the first is the model before training.", "。最初は学習前のモデルです。"),
             _ => lang.pick(".", "。"),
         };
-        let notes = [note].into_iter().chain(pooled_note(&maps, lang)).collect();
+        let notes = [note].into_iter().chain(pooling_note(&maps, lang)).collect();
         Figure {
             title: format!("{}: {}", self.model, phrases::head_name(lang, layer, head)),
             subtitle: self.text(),
             notes,
-            content: Content::Sheet(Sheet { maps, columns: 4 }),
+            content: Content::HeatmapGrid(HeatmapGrid { maps, columns: 4 }),
             lang,
         }
     }
@@ -123,9 +129,11 @@ impl Film {
     /// # Panics
     /// If there is no such layer or head.
     #[must_use]
-    pub fn difference(&self, layer: usize, head: usize, lang: Lang) -> Figure {
-        let strip = self.strip(layer, head, lang);
-        let Content::Sheet(Sheet { mut maps, .. }) = strip.content else { unreachable!("a strip is a sheet") };
+    pub fn difference_figure(&self, layer: usize, head: usize, lang: Lang) -> Figure {
+        let strip = self.strip_figure(layer, head, lang);
+        let Content::HeatmapGrid(HeatmapGrid { mut maps, .. }) = strip.content else {
+            unreachable!("a strip is a sheet")
+        };
         let mut last = maps.pop().expect("a film has frames");
         let first = maps.first().unwrap_or(&last).clone();
         let pairs = last.values.iter_mut().zip(&first.values);
@@ -138,7 +146,8 @@ impl Film {
             )
             .to_owned(),
         ];
-        let content = Content::Map(Map { scale: Scale::Signed(most), caption: String::new(), ..last.clone() });
+        let content =
+            Content::Heatmap(Heatmap { scale: ColorScale::Signed(most), caption: String::new(), ..last.clone() });
         let subtitle = format!("{} − {}", last.caption, first.caption);
         Figure { subtitle, notes, content, ..strip }
     }
@@ -148,8 +157,8 @@ impl Film {
     /// # Panics
     /// If there is no such layer.
     #[must_use]
-    pub fn entropies(&self, layer: usize, lang: Lang) -> Figure {
-        let heads = self.size()[1];
+    pub fn entropy_figure(&self, layer: usize, lang: Lang) -> Figure {
+        let heads = self.layers_and_heads()[1];
         let series = (0..heads).map(|head| {
             let name = match lang {
                 Lang::En => format!("head {}", head + 1),
@@ -158,7 +167,7 @@ impl Film {
             (name, self.frames.iter().map(|frame| frame.entropy(layer, head)).collect())
         });
         let curves = Curves {
-            x: Axis {
+            x: FigureAxis {
                 name: lang.pick("steps", "ステップ").into(),
                 labels: self.frames.iter().map(|frame| frame.step.to_string()).collect(),
                 is_numbered: false,
@@ -189,36 +198,38 @@ impl Film {
 /// If there is no such layer or head, or no frame.
 #[must_use]
 pub fn film_to_html(film: &Film, layer: usize, head: usize, lang: Lang) -> String {
-    let heads = film.size()[1];
+    let heads = film.layers_and_heads()[1];
     let both = |figure: &dyn Fn(Lang) -> Figure| [Lang::En, Lang::Ja].map(figure);
     let others = (0..heads).filter(|&other| other != head);
-    let strips = [head].into_iter().chain(others).map(|head| both(&|lang| film.strip(layer, head, lang)));
-    let last = [both(&|lang| film.difference(layer, head, lang)), both(&|lang| film.entropies(layer, lang))];
+    let strips = [head].into_iter().chain(others).map(|head| both(&|lang| film.strip_figure(layer, head, lang)));
+    let last =
+        [both(&|lang| film.difference_figure(layer, head, lang)), both(&|lang| film.entropy_figure(layer, lang))];
     let figures: Vec<[Figure; 2]> = strips.chain(last).collect();
     let title = match lang {
         Lang::En => format!("{}: attention as it was learnt", film.model),
         Lang::Ja => format!("{}: 学習中の注意の変化", film.model),
     };
-    let player = Player {
-        element: &film.player(layer, head),
+    let player = PageWidget {
+        element: &film.player_html(layer, head),
         script: include_str!("figure/film.js"),
         style: include_str!("figure/film.css"),
     };
-    page(&title, &figures, player, lang)
+    figures_page(&title, &figures, player, lang)
 }
 
 impl Film {
     /// The element of the player: words and frames as JSON, the weights of each head as base64 of f32, frame by frame.
-    fn player(&self, layer: usize, head: usize) -> String {
+    fn player_html(&self, layer: usize, head: usize) -> String {
         /// Numbers of a page, about 20 MB.
         const MOST: usize = 1 << 22;
-        let heads = self.size()[1];
-        let map = |index: usize, head: usize| self.map(index, [layer, head], Scale::Share(1.0), Lang::En);
+        let heads = self.layers_and_heads()[1];
+        let map =
+            |index: usize, head: usize| self.frame_heatmap(index, [layer, head], ColorScale::Share(1.0), Lang::En);
         let first = map(0, head);
-        let (rows, columns, _) = pooled(&first, POOL);
-        let frames: Vec<usize> = self.picked((MOST / (rows * columns * heads).max(1)).max(2)).collect();
+        let (rows, columns, _) = max_pooled(&first, MAX_CELLS_PER_SIDE);
+        let frames: Vec<usize> = self.sample_frames((MOST / (rows * columns * heads).max(1)).max(2)).collect();
         // What is pooled bears the name of the first word of several.
-        let names = |axis: &Axis, count: usize| {
+        let names = |axis: &FigureAxis, count: usize| {
             let words = axis.labels.len();
             let name = |i: usize| {
                 let more = if count < words { "…" } else { "" };
@@ -228,9 +239,9 @@ impl Film {
             (0..count).map(name).collect::<Vec<String>>()
         };
         let tops: Vec<f32> = (0..heads)
-            .map(|head| match self.scale(layer, head) {
-                Scale::Share(top) => top,
-                Scale::Signed(_) => unreachable!("weights are shares"),
+            .map(|head| match self.head_color_scale(layer, head) {
+                ColorScale::Share(top) => top,
+                ColorScale::Signed(_) => unreachable!("weights are shares"),
             })
             .collect();
         let data = serde_json::json!({
@@ -245,12 +256,12 @@ impl Film {
         });
         let mut element = format!(
             "<section id=\"film\" hidden></section>\n<script type=\"application/json\" id=\"film-data\">{}</script>\n",
-            escape(&data.to_string())
+            escape_script_json(&data.to_string())
         );
         for head in 0..heads {
-            let weights = frames.iter().flat_map(|&index| pooled(&map(index, head), POOL).2);
+            let weights = frames.iter().flat_map(|&index| max_pooled(&map(index, head), MAX_CELLS_PER_SIDE).2);
             let weights: Vec<f32> = weights.map(|x| x.unwrap_or(f32::NAN)).collect();
-            let base64 = BASE64_STANDARD.encode(floats(&weights));
+            let base64 = BASE64_STANDARD.encode(f32_bytes(&weights));
             let _ = writeln!(
                 element,
                 "<script type=\"text/plain\" class=\"film-head\" data-head=\"{head}\">{base64}</script>"
@@ -264,9 +275,9 @@ impl Film {
 mod tests {
     use super::*;
 
-    fn frame(step: u64, attention: [f32; 8]) -> Frame {
+    fn frame(step: u64, attention: [f32; 8]) -> AttentionFrame {
         let words = ["a", "b"].map(String::from).to_vec();
-        Frame {
+        AttentionFrame {
             step,
             epoch: step / 10,
             words: [words.clone(), words],
@@ -313,7 +324,7 @@ mod tests {
     #[test]
     fn the_head_that_changed_most_is_found_and_its_entropy_falls() {
         assert_eq!(film().most_changed(0), 1);
-        let Content::Curves(curves) = film().entropies(0, Lang::En).content else { panic!("curves") };
+        let Content::Curves(curves) = film().entropy_figure(0, Lang::En).content else { panic!("curves") };
         assert_eq!(curves.series[1].1, [1.0, 0.0]);
         let expected = 0.5 * (1.0 - (0.6f32 * 0.6f32.ln() + 0.4 * 0.4f32.ln()) / 2f32.ln());
         assert!((curves.series[0].1[1] - expected).abs() < 1e-6);
@@ -321,19 +332,20 @@ mod tests {
 
     #[test]
     fn a_strip_picks_frames_evenly_from_the_first_to_the_last() {
-        let frames: Vec<Frame> = (0..40).map(|i| frame(10 * i, [i as f32 / 40.0; 8])).collect();
-        let Content::Sheet(sheet) = (Film { model: "m".into(), frames }).strip(0, 1, Lang::En).content else {
+        let frames: Vec<AttentionFrame> = (0..40).map(|i| frame(10 * i, [i as f32 / 40.0; 8])).collect();
+        let Content::HeatmapGrid(sheet) = (Film { model: "m".into(), frames }).strip_figure(0, 1, Lang::En).content
+        else {
             panic!()
         };
-        assert_eq!(sheet.maps.len(), SHOWN);
+        assert_eq!(sheet.maps.len(), STRIP_FRAMES);
         assert_eq!((&*sheet.maps[0].caption, &*sheet.maps[15].caption), ("epoch 0, step 0", "epoch 39, step 390"));
         assert_eq!(sheet.maps[15].value(1, 1), Some(39.0 / 40.0));
-        let figure = film().difference(0, 1, Lang::En);
+        let figure = film().difference_figure(0, 1, Lang::En);
         assert_eq!(figure.subtitle, "epoch 1, step 10 − epoch 0, step 0");
-        let Content::Map(map) = figure.content else { panic!("a map") };
+        let Content::Heatmap(map) = figure.content else { panic!("a map") };
         assert_eq!(map.values, [0.5, -0.5, -0.5, 0.5].map(Some));
-        let still = Film { frames: film().frames[..1].to_vec(), ..film() }.difference(0, 0, Lang::Ja);
-        let Content::Map(map) = still.content else { panic!("a map") };
+        let still = Film { frames: film().frames[..1].to_vec(), ..film() }.difference_figure(0, 0, Lang::Ja);
+        let Content::Heatmap(map) = still.content else { panic!("a map") };
         assert_eq!(map.values, [Some(0.0); 4]);
     }
 
@@ -341,7 +353,7 @@ mod tests {
     fn the_model_before_training_is_named_only_where_it_was_recorded() {
         let note = |steps: [u64; 2], lang: Lang| {
             let frames = steps.map(|step| frame(step, [0.5; 8])).to_vec();
-            Film { model: "m".into(), frames }.strip(0, 0, lang).notes.concat()
+            Film { model: "m".into(), frames }.strip_figure(0, 0, lang).notes.concat()
         };
         assert!(note([0, 10], Lang::En).contains("before training") && note([0, 10], Lang::Ja).contains("学習前"));
         assert!(!note([10, 20], Lang::En).contains("before training") && !note([10, 20], Lang::Ja).contains("学習前"));
@@ -351,11 +363,11 @@ mod tests {
     fn films_of_translators_and_of_causal_models_show_what_was_seen() {
         let [target, source] = [&["A", "B"][..], &["a", "b", "c"]].map(|w| w.iter().map(|w| (*w).to_owned()).collect());
         let attention = vec![0.5, 0.3, 0.2, 0.1, 0.2, 0.7];
-        let mut frame = Frame { words: [target, source], heads: 1, attention, ..frame(0, [0.0; 8]) };
-        let of = |frame: &Frame| Film { model: "m".into(), frames: vec![frame.clone()] };
-        let figure = of(&frame).strip(0, 0, Lang::En);
+        let mut frame = AttentionFrame { words: [target, source], heads: 1, attention, ..frame(0, [0.0; 8]) };
+        let of = |frame: &AttentionFrame| Film { model: "m".into(), frames: vec![frame.clone()] };
+        let figure = of(&frame).strip_figure(0, 0, Lang::En);
         assert_eq!(figure.subtitle, "a b c → A B");
-        let Content::Sheet(sheet) = figure.content else { panic!("a sheet") };
+        let Content::HeatmapGrid(sheet) = figure.content else { panic!("a sheet") };
         assert_eq!(
             [&sheet.maps[0].rows.labels[..], &sheet.maps[0].columns.labels],
             [&frame.words[0][..], &frame.words[1]]
@@ -365,10 +377,10 @@ mod tests {
         frame.words[1].pop();
         (frame.attention, frame.causal) = (vec![1.0, 0.0, 0.5, 0.5], true);
         frame.words[1] = frame.words[0].clone();
-        let Content::Sheet(sheet) = of(&frame).strip(0, 0, Lang::En).content else { panic!("a sheet") };
+        let Content::HeatmapGrid(sheet) = of(&frame).strip_figure(0, 0, Lang::En).content else { panic!("a sheet") };
         assert_eq!(sheet.maps[0].values, [Some(1.0), None, Some(0.5), Some(0.5)]);
         // The first word has no choice, and the second is evenly spread over what it sees.
-        let Content::Curves(curves) = of(&frame).entropies(0, Lang::En).content else { panic!("curves") };
+        let Content::Curves(curves) = of(&frame).entropy_figure(0, Lang::En).content else { panic!("curves") };
         assert_eq!(curves.series[0].1, [1.0]);
     }
 }

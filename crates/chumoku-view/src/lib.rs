@@ -70,52 +70,52 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write files of their own"))]
 
 mod beam;
-mod coloured;
+mod colored_words;
 mod comparison;
 mod content_hash;
-mod counted;
+mod count_report;
 mod doctor;
 mod effects;
 mod errors;
-mod explained;
+mod explanation_figures;
 mod figure;
 mod film;
 mod html;
-mod marked;
+mod marked_words;
 mod phrases;
 mod picture;
 mod positions;
 mod spans;
-mod tagged;
+mod tagger_spans;
 mod terminal;
 pub mod trace;
 mod width;
 
 pub use beam::beam_figure;
 pub use chumoku::explain::{
-    AlignedHead, Alignment, Attribution, Depth, Derived, ExplainedKind, Explanation, ExplanationError, Frame, Halves,
-    HeadStatistics, LabelProbability, Piece, Role, TranslationWithoutHead, WholeWithoutHead, WithoutHead, Word,
-    WordEffect, from_json, to_json,
+    AlignedHead, Alignment, AttentionFrame, Attribution, DerivedAttention, EnsembleHeadAblation, EnsembleMembers,
+    Explanation, ExplanationError, ExplanationKind, HeadAblation, HeadRole, HeadStatistics, LabelProbability,
+    QueriesAndKeys, TranslationHeadAblation, Word, WordEffect, WordPiece, from_json, to_json,
 };
 pub use chumoku::lang::Lang;
 pub use comparison::comparison_figure;
 pub use content_hash::content_hash;
 pub(crate) use content_hash::hash;
-pub use counted::CountReport;
+pub use count_report::CountReport;
 pub use doctor::doctor_to_html;
 pub use errors::{errors_to_html, render_errors};
-pub use explained::{AlignmentFigures, ExplanationFigures, HeadOrder};
+pub use explanation_figures::{AlignmentFigures, ExplanationFigures, HeadOrder};
 pub use figure::{
-    Axis, Content, Curves, Effects, Figure, Kept, Lines, Map, Node, Panels, Products, Scale, Scatter, Seen, Sheet,
-    Table, Tree, figures_to_html,
+    AttentionLines, ColorScale, ColoredText, Content, CurvePanels, Curves, Figure, FigureAxis, FigureTable, Heatmap,
+    HeatmapGrid, KeyScore, NodeOutcome, Scatter, ScoreBreakdown, SearchTree, TreeNode, figures_to_html,
 };
 pub use film::{Film, film_to_html};
-pub use html::{alignment_to_html, framed_hashes, house_style, to_html};
+pub use html::{alignment_to_html, framed_hashes, shared_style, to_html};
 #[cfg(feature = "pictures")]
 pub use picture::Fonts;
-pub use picture::{Anchor, Item, Paint, Rgb, Scene, Text, Theme};
+pub use picture::{Paint, Rgb, Scene, SceneItem, SceneText, TextAnchor, Theme};
 pub use positions::PositionalEncoding;
-pub use spans::{MOST_SPANNED_TEXTS, spans_to_html};
-pub use tagged::{render_tagged, tagged_figure, tagged_to_html};
-pub use terminal::{ColourDepth, TerminalOptions, render, render_alignment};
-pub(crate) use width::{cut, display_width, left, marked_up, markup, right, wrap};
+pub use spans::{MAX_SPANNED_TEXTS, spans_to_html};
+pub use tagger_spans::{render_tagged, tagged_figure, tagged_to_html};
+pub use terminal::{ColorDepth, TerminalOptions, render, render_alignment};
+pub(crate) use width::{align_left, align_right, display_width, escape_char, escape_markup, truncate, wrap};

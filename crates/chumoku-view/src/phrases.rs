@@ -1,15 +1,16 @@
 //! What the terminal view says, in English and in Japanese.
 
 use chumoku::Estimate;
-use chumoku::explain::TextCut;
-use chumoku::lang::{Lang, clean_text};
+use chumoku::explain::Truncation;
+use chumoku::lang::{Lang, show_controls_in_text};
 
 use chumoku::explain::{
-    Attribution, ColumnEffect, Curve, Curves, ExplainedKind, Explanation, Halves, Integral, ReadAs,
+    Attribution, ColumnEffect, ColumnReading, EnsembleMembers, Explanation, ExplanationKind, FaithfulnessCurves,
+    OrderCurves, PathIntegral,
 };
 
 /// Phrases that stand in an explanation's own fields, with their Japanese.
-pub(crate) const KNOWN: [(&str, &str); 8] = [
+pub(crate) const PHRASES: [(&str, &str); 8] = [
     ("sum over keys, mean over queries", "キー側は和、クエリ側は平均"),
     ("leave-one-out", "一語抜き法（leave-one-out）"),
     ("change in log-odds when the word is removed", "その語を取り除いたときの対数オッズの変化"),
@@ -24,22 +25,24 @@ pub(crate) const KNOWN: [(&str, &str); 8] = [
 ];
 
 /// A phrase from an explanation's field in a language, unchanged where it is not a known one.
-pub(crate) fn known(lang: Lang, phrase: &str) -> &str {
-    let found = KNOWN.iter().find(|(en, _)| *en == phrase);
+pub(crate) fn translate_phrase(lang: Lang, phrase: &str) -> &str {
+    let found = PHRASES.iter().find(|(en, _)| *en == phrase);
     found.map_or(phrase, |(en, ja)| lang.pick(en, ja))
 }
 
-pub(crate) fn prediction(lang: Lang, e: &Explanation) -> &'static str {
+pub(crate) fn prediction_heading(lang: Lang, e: &Explanation) -> &'static str {
     match e.kind {
-        ExplainedKind::Encoder if e.is_against_itself() => lang.pick("Vector of the text", "テキストのベクトル"),
-        ExplainedKind::Encoder => lang.pick("Cosine similarity", "コサイン類似度"),
-        ExplainedKind::LanguageModel => lang.pick("Next token", "次のトークン"),
+        ExplanationKind::Encoder if e.is_compared_with_itself() => {
+            lang.pick("Vector of the text", "テキストのベクトル")
+        }
+        ExplanationKind::Encoder => lang.pick("Cosine similarity", "コサイン類似度"),
+        ExplanationKind::LanguageModel => lang.pick("Next token", "次のトークン"),
         _ => lang.pick("Prediction", "予測"),
     }
 }
 
 /// A number with its interval.
-pub(crate) fn number(lang: Lang, number: Estimate) -> String {
+pub(crate) fn number_with_interval(lang: Lang, number: Estimate) -> String {
     let [score, low, high] = number.rounded();
     match lang {
         Lang::En => format!("{score} (90 % interval: {low} to {high})"),
@@ -48,13 +51,13 @@ pub(crate) fn number(lang: Lang, number: Estimate) -> String {
 }
 
 /// What is shown of a text that is longer than what is read at a time.
-pub(crate) fn cut(lang: Lang, cut: &TextCut, kind: ExplainedKind) -> String {
+pub(crate) fn truncation_note(lang: Lang, cut: &Truncation, kind: ExplanationKind) -> String {
     let (read, tokens) = (cut.read, cut.tokens);
     match (lang, cut.is_end) {
-        (Lang::En, false) if kind == ExplainedKind::Encoder => {
+        (Lang::En, false) if kind == ExplanationKind::Encoder => {
             format!("The text has {tokens} tokens. The model read the first {read}, and only these are shown.")
         }
-        (Lang::Ja, false) if kind == ExplainedKind::Encoder => format!(
+        (Lang::Ja, false) if kind == ExplanationKind::Encoder => format!(
             "このテキストは {tokens} トークンです。モデルが読んだのは最初の {read} トークンで、表示もその部分だけです。"
         ),
         (Lang::En, false) => format!(
@@ -83,7 +86,7 @@ pub(crate) fn causal_note(lang: Lang) -> &'static str {
 }
 
 /// Headings over the probabilities of the whole and of its two halves.
-pub(crate) fn halves(lang: Lang, has_attention: bool) -> [&'static str; 3] {
+pub(crate) fn member_headings(lang: Lang, has_attention: bool) -> [&'static str; 3] {
     match (lang, has_attention) {
         (Lang::En, true) => ["together", "transformer", "n-grams"],
         (Lang::En, false) => ["together", "network", "n-grams"],
@@ -92,8 +95,8 @@ pub(crate) fn halves(lang: Lang, has_attention: bool) -> [&'static str; 3] {
     }
 }
 
-pub(crate) fn no_attention(lang: Lang, kind: ExplainedKind) -> &'static str {
-    if kind == ExplainedKind::Ngrams {
+pub(crate) fn no_attention_note(lang: Lang, kind: ExplanationKind) -> &'static str {
+    if kind == ExplanationKind::Ngrams {
         return lang.pick(
             "The model is n-grams alone: it has no attention to show.",
             "このモデルは n-gram だけのモデルであり、表示できるアテンションはありません。",
@@ -105,8 +108,13 @@ pub(crate) fn no_attention(lang: Lang, kind: ExplainedKind) -> &'static str {
     }
 }
 
-pub(crate) fn more_classes(lang: Lang, kind: ExplainedKind, [is_number, exclusive]: [bool; 2], count: usize) -> String {
-    if kind == ExplainedKind::LanguageModel {
+pub(crate) fn more_classes(
+    lang: Lang,
+    kind: ExplanationKind,
+    [is_number, exclusive]: [bool; 2],
+    count: usize,
+) -> String {
+    if kind == ExplanationKind::LanguageModel {
         return match lang {
             Lang::En => format!("and {count} more tokens, of the likeliest"),
             Lang::Ja => format!("ほか {count} トークン（確率の高いもの）"),
@@ -127,8 +135,8 @@ pub(crate) fn more_classes(lang: Lang, kind: ExplainedKind, [is_number, exclusiv
 }
 
 pub(crate) fn effect_heading(lang: Lang, e: &Explanation, class: &str) -> String {
-    if e.kind == ExplainedKind::Encoder {
-        let heading = match e.is_against_itself() {
+    if e.kind == ExplanationKind::Encoder {
+        let heading = match e.is_compared_with_itself() {
             false => lang.pick("What each word does to the similarity", "各語が類似度に与える影響"),
             true => lang.pick("What each word does to the vector", "各語がベクトルに与える影響"),
         };
@@ -142,9 +150,9 @@ pub(crate) fn effect_heading(lang: Lang, e: &Explanation, class: &str) -> String
 
 pub(crate) fn effect_note(lang: Lang, e: &Explanation, class: &str) -> String {
     let Attribution { method, unit, .. } = &e.attribution;
-    let (method, unit) = (known(lang, method), known(lang, unit));
-    if e.kind == ExplainedKind::Encoder {
-        let (itself, target) = (e.is_against_itself(), lang.quoted(class));
+    let (method, unit) = (translate_phrase(lang, method), translate_phrase(lang, unit));
+    if e.kind == ExplanationKind::Encoder {
+        let (itself, target) = (e.is_compared_with_itself(), lang.quoted(class));
         return match (lang, itself) {
             (Lang::En, false) => format!(
                 "{method}: {unit}. + (right, blue): the word brings the text nearer to {target}; - (left, orange): it \
@@ -195,20 +203,20 @@ pub(crate) fn column_note(lang: Lang, class: &str) -> String {
 
 /// The value of a column, with what the model takes it for.
 pub(crate) fn column_value(lang: Lang, column: &ColumnEffect) -> String {
-    let value = clean_text(&column.value);
+    let value = show_controls_in_text(&column.value);
     match (lang, column.read_as) {
-        (_, ReadAs::Missing) if value.is_empty() => lang.pick("(missing)", "（欠損）").to_owned(),
-        (Lang::En, ReadAs::Missing) => format!("{value} (missing)"),
-        (Lang::Ja, ReadAs::Missing) => format!("{value}（欠損）"),
-        (Lang::En, ReadAs::Other) => format!("{value} (other)"),
-        (Lang::Ja, ReadAs::Other) => format!("{value}（その他）"),
+        (_, ColumnReading::Missing) if value.is_empty() => lang.pick("(missing)", "（欠損）").to_owned(),
+        (Lang::En, ColumnReading::Missing) => format!("{value} (missing)"),
+        (Lang::Ja, ColumnReading::Missing) => format!("{value}（欠損）"),
+        (Lang::En, ColumnReading::Other) => format!("{value} (other)"),
+        (Lang::Ja, ColumnReading::Other) => format!("{value}（その他）"),
         _ => value,
     }
 }
 
 /// What integrated gradients add up to, and how nearly.
-pub(crate) fn integral(lang: Lang, integral: &Integral) -> String {
-    let Integral { baseline, text, gap, nodes } = integral;
+pub(crate) fn integral_note(lang: Lang, integral: &PathIntegral) -> String {
+    let PathIntegral { baseline, text, gap, nodes } = integral;
     let (gap, is_large) = match integral.gap_share() {
         Some(share) => (format!("{:.1} %", 100.0 * share), share > 0.01 && *gap > 1e-3),
         None => (format!("{gap:.3}"), false),
@@ -236,16 +244,16 @@ pub(crate) fn order_name(lang: Lang, order: &str) -> &str {
         "attention" => lang.pick("by attention", "アテンション順"),
         "rollout" => lang.pick("by rollout", "ロールアウト順"),
         "random" => lang.pick("at random", "無作為順"),
-        _ => known(lang, order),
+        _ => translate_phrase(lang, order),
     }
 }
 
 /// Whether the answer rests on the words with the largest effect: the areas under the curves.
-pub(crate) fn curves(lang: Lang, curves: &Curves, class: &str) -> String {
+pub(crate) fn curves_note(lang: Lang, curves: &FaithfulnessCurves, class: &str) -> String {
     let Some((own, others)) = curves.orders.split_first() else { return String::new() };
     let class = lang.quoted(class);
-    let areas = |area: &dyn Fn(&Curve) -> f32| {
-        let of = |curve: &Curve| format!("{} {:.0} %", order_name(lang, &curve.order), 100.0 * area(curve));
+    let areas = |area: &dyn Fn(&OrderCurves) -> f32| {
+        let of = |curve: &OrderCurves| format!("{} {:.0} %", order_name(lang, &curve.order), 100.0 * area(curve));
         let others: Vec<String> = others.iter().map(of).collect();
         let own = format!("{:.0} %", 100.0 * area(own));
         match lang {
@@ -267,7 +275,7 @@ pub(crate) fn curves(lang: Lang, curves: &Curves, class: &str) -> String {
 }
 
 /// Whose effects are shown, where the predictor has two halves.
-pub(crate) fn both_effects(lang: Lang) -> &'static str {
+pub(crate) fn two_effects_note(lang: Lang) -> &'static str {
     lang.pick(
         "The first number and the bar: the transformer by itself. The second: the whole predictor, with the n-gram model.",
         "左の数字と棒はトランスフォーマー単独、右の数字は n-gram モデルと合わせた予測全体での影響です。",
@@ -276,7 +284,13 @@ pub(crate) fn both_effects(lang: Lang) -> &'static str {
 
 /// How much of the decision is whose, and what that means: of the class against the next likeliest, if classes exclude each
 /// other.
-pub(crate) fn shares(lang: Lang, parts: &Halves, class: &str, next: Option<&str>, of_network: &str) -> String {
+pub(crate) fn member_shares_note(
+    lang: Lang,
+    parts: &EnsembleMembers,
+    class: &str,
+    next: Option<&str>,
+    of_network: &str,
+) -> String {
     let [network, ngrams] = [1.0 - parts.ngram_share, parts.ngram_share].map(|share| format!("{:.0} %", 100.0 * share));
     let against = |half: usize| match (parts.against[half], lang) {
         (false, _) => "",
@@ -303,14 +317,14 @@ pub(crate) fn shares(lang: Lang, parts: &Halves, class: &str, next: Option<&str>
 }
 
 /// What the network is called beside the n-gram model.
-pub(crate) fn network(lang: Lang, has_attention: bool) -> &'static str {
+pub(crate) fn network_name(lang: Lang, has_attention: bool) -> &'static str {
     match has_attention {
         true => lang.pick("transformer", "トランスフォーマー"),
         false => lang.pick("network", "ネットワーク"),
     }
 }
 
-pub(crate) fn strongest_words(lang: Lang, shown: usize, all: usize) -> String {
+pub(crate) fn strongest_words_note(lang: Lang, shown: usize, all: usize) -> String {
     match lang {
         Lang::En => format!("The {shown} words with the largest effect, of {all}, in text order."),
         Lang::Ja => format!("全 {all} 語のうち、影響の大きい {shown} 語を文中の順に示します。"),
@@ -326,12 +340,12 @@ pub(crate) fn attention_heading(lang: Lang, e: &Explanation, layer: usize, head:
 }
 
 /// What stands at the corner of the heatmap, between the two axes.
-pub(crate) fn corner(lang: Lang) -> &'static str {
+pub(crate) fn heatmap_corner(lang: Lang) -> &'static str {
     lang.pick("query ↓  key →", "クエリ↓ キー→")
 }
 
 /// The heading of the column for all keys that are not shown; at most three columns wide.
-pub(crate) fn rest(lang: Lang) -> &'static str {
+pub(crate) fn rest_heading(lang: Lang) -> &'static str {
     lang.pick("etc", "他")
 }
 
@@ -350,12 +364,12 @@ pub(crate) fn top_note(lang: Lang, shown: usize, all: usize) -> String {
         Lang::En => format!(
             "The text has {all} words. Shown are the {shown} that get most attention in this head, in text \
              order; \"{}\" is what goes to all the others.",
-            rest(lang)
+            rest_heading(lang)
         ),
         Lang::Ja => format!(
             "全 {all} 語のうち、このヘッドで最も多くアテンションを集めた {shown} 語を文中の順に示します。\
              「{}」はそれ以外の語への合計です。",
-            rest(lang)
+            rest_heading(lang)
         ),
     }
 }
@@ -377,7 +391,7 @@ pub(crate) fn colour_word(lang: Lang, shades: bool) -> &'static str {
 }
 
 /// What stands after the end of the scale.
-pub(crate) fn largest(lang: Lang, percent: f32) -> String {
+pub(crate) fn largest_weight_note(lang: Lang, percent: f32) -> String {
     match lang {
         Lang::En => format!("(the largest here is {percent:.1})"),
         Lang::Ja => format!("（ここでの最大は {percent:.1}）"),
@@ -385,15 +399,15 @@ pub(crate) fn largest(lang: Lang, percent: f32) -> String {
 }
 
 /// What a sign in place of 100 means.
-pub(crate) fn full(lang: Lang, sign: &str) -> String {
+pub(crate) fn full_sign_note(lang: Lang, sign: &str) -> String {
     match lang {
         Lang::En => format!(" {sign} is 100"),
         Lang::Ja => format!(" {sign} は 100"),
     }
 }
 
-pub(crate) fn joining(lang: Lang, rule: &str) -> String {
-    let rule = known(lang, rule);
+pub(crate) fn joining_note(lang: Lang, rule: &str) -> String {
+    let rule = translate_phrase(lang, rule);
     match lang {
         Lang::En => format!("Where a word has several sub-word tokens they are joined: {rule}."),
         Lang::Ja => {
@@ -402,8 +416,8 @@ pub(crate) fn joining(lang: Lang, rule: &str) -> String {
     }
 }
 
-pub(crate) fn caveat(lang: Lang, kind: ExplainedKind) -> &'static str {
-    if kind == ExplainedKind::Encoder {
+pub(crate) fn attention_caveat(lang: Lang, kind: ExplanationKind) -> &'static str {
+    if kind == ExplanationKind::Encoder {
         return lang.pick(
             "Attention alone is weak evidence of why a model finds texts alike. The score of each word above measures \
              its effect on the vector.",
@@ -419,16 +433,21 @@ pub(crate) fn caveat(lang: Lang, kind: ExplainedKind) -> &'static str {
     )
 }
 
-pub(crate) fn looks_heading(lang: Lang) -> &'static str {
+pub(crate) fn top_attention_heading(lang: Lang) -> &'static str {
     lang.pick("Where words look most", "どの語を最もよく見ているか")
 }
 
 /// A word that is looked at: its text, whether it is the one that looks, and the percentage it gets.
-pub(crate) type Seen<'a> = (&'a str, bool, f32);
+pub(crate) type AttendedWord<'a> = (&'a str, bool, f32);
 
 /// One sentence on where a word looks: the two words that it gives most.
-pub(crate) fn looks(lang: Lang, word: &str, first: Seen<'_>, second: Seen<'_>) -> String {
-    let name = |(text, itself, _): Seen<'_>| {
+pub(crate) fn top_attention_sentence(
+    lang: Lang,
+    word: &str,
+    first: AttendedWord<'_>,
+    second: AttendedWord<'_>,
+) -> String {
+    let name = |(text, itself, _): AttendedWord<'_>| {
         if itself {
             // Said, not quoted: it is no word of the text.
             lang.pick("itself", "自分自身").to_owned()
@@ -449,7 +468,7 @@ pub(crate) fn looks(lang: Lang, word: &str, first: Seen<'_>, second: Seen<'_>) -
 }
 
 /// What stands before a translation.
-pub(crate) fn translation(lang: Lang, is_given: bool) -> &'static str {
+pub(crate) fn translation_heading(lang: Lang, is_given: bool) -> &'static str {
     match is_given {
         false => lang.pick("Translation", "訳文"),
         true => lang.pick("Translation, as given", "指定された訳文"),
@@ -523,12 +542,12 @@ pub(crate) fn alignment_corner(lang: Lang) -> &'static str {
     lang.pick("target ↓  source →", "訳文↓ 原文→")
 }
 
-pub(crate) fn needs_heading(lang: Lang) -> &'static str {
+pub(crate) fn needed_words_heading(lang: Lang) -> &'static str {
     lang.pick("What words need most", "最も必要な原文の語")
 }
 
 /// One sentence on what a word needs; `[with, without]` are per cent.
-pub(crate) fn needs(lang: Lang, word: &str, needed: &str, [with, without]: [f32; 2]) -> String {
+pub(crate) fn needed_word_sentence(lang: Lang, word: &str, needed: &str, [with, without]: [f32; 2]) -> String {
     let (word, needed) = (lang.quoted(word), lang.quoted(needed));
     match lang {
         Lang::En => {
@@ -562,8 +581,8 @@ mod tests {
 
     #[test]
     fn unknown_phrases_stay() {
-        assert_eq!(known(Lang::Ja, "leave-one-out"), "一語抜き法（leave-one-out）");
-        assert_eq!(known(Lang::En, "leave-one-out"), "leave-one-out");
-        assert_eq!(known(Lang::Ja, "something else"), "something else");
+        assert_eq!(translate_phrase(Lang::Ja, "leave-one-out"), "一語抜き法（leave-one-out）");
+        assert_eq!(translate_phrase(Lang::En, "leave-one-out"), "leave-one-out");
+        assert_eq!(translate_phrase(Lang::Ja, "something else"), "something else");
     }
 }

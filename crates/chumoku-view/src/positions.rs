@@ -1,6 +1,6 @@
 //! The figures of positional encoding.
 
-use crate::figure::{Axis, Content, Curves, Figure, Map, Scale};
+use crate::figure::{ColorScale, Content, Curves, Figure, FigureAxis, Heatmap};
 use chumoku::lang::Lang;
 use chumoku::nn::{PositionKind, Rotary, sinusoidal, sinusoidal_halves};
 use chumoku::params::Params;
@@ -87,7 +87,7 @@ impl PositionalEncoding {
     ///
     /// # Errors
     /// If the folder cannot be read, or the model tells positions apart in another way, or not at all.
-    pub fn of_model(folder: &Path, length: usize, name: &str) -> Result<PositionalEncoding> {
+    pub fn from_model(folder: &Path, length: usize, name: &str) -> Result<PositionalEncoding> {
         let learned = |params: &Params<f32>| {
             let found = params.layout().iter().find(|(name, ..)| name.ends_with("position.weight"));
             found.and_then(|(_, shape, range)| {
@@ -95,7 +95,7 @@ impl PositionalEncoding {
                 Some(table.slice_axis(ndarray::Axis(0), Slice::from(..length.min(shape[0]))).to_owned())
             })
         };
-        let (kind, [d_model, heads], base, table) = match ModelKind::of(folder)? {
+        let (kind, [d_model, heads], base, table) = match ModelKind::from_folder(folder)? {
             kind @ ModelKind::Ngrams => {
                 let (path, found) = (folder.to_owned(), kind.describe());
                 let problem = chumoku::tr!(
@@ -156,7 +156,7 @@ impl PositionalEncoding {
     }
 
     /// The dimensions of pair i; the second is none where the first has no partner.
-    fn pair(&self, i: usize) -> [usize; 2] {
+    fn pair_dimensions(&self, i: usize) -> [usize; 2] {
         if self.is_rotary { [i, i + self.table.ncols() / 2] } else { [2 * i, 2 * i + 1] }
     }
 
@@ -168,20 +168,24 @@ impl PositionalEncoding {
         Figure { title, subtitle: lang.pick(what[0], what[1]).to_owned(), notes, content, lang }
     }
 
-    fn axis(&self, lang: Lang, en: &str, ja: &str, count: usize) -> Axis {
-        Axis { name: lang.pick(en, ja).into(), labels: (0..count).map(|i| i.to_string()).collect(), is_numbered: false }
+    fn axis(&self, lang: Lang, en: &str, ja: &str, count: usize) -> FigureAxis {
+        FigureAxis {
+            name: lang.pick(en, ja).into(),
+            labels: (0..count).map(|i| i.to_string()).collect(),
+            is_numbered: false,
+        }
     }
 
     /// Positions by dimensions.
     #[must_use]
     pub fn heatmap(&self, lang: Lang) -> Figure {
         let most = self.table.iter().fold(0.0f32, |most, x| most.max(x.abs()));
-        let map = Map {
+        let map = Heatmap {
             caption: String::new(),
             rows: self.axis(lang, "position", "位置", self.table.nrows()),
             columns: self.axis(lang, "dimension", "次元", self.table.ncols()),
             values: self.table.iter().map(|&x| Some(x)).collect(),
-            scale: Scale::Signed(most),
+            scale: ColorScale::Signed(most),
         };
         let half = self.table.ncols() / 2;
         let notes = vec![match (self.is_rotary, lang) {
@@ -194,7 +198,7 @@ impl PositionalEncoding {
             (false, Lang::En) => "Each row is added to the embedding of the token at that position.".into(),
             (false, Lang::Ja) => "各行が、その位置のトークンの埋め込みに加算されます。".into(),
         }];
-        self.figure(lang, ["Positions by dimensions", "位置と次元"], notes, Content::Map(map))
+        self.figure(lang, ["Positions by dimensions", "位置と次元"], notes, Content::Heatmap(map))
     }
 
     /// Some dimensions along the positions: both of the first pair, and the first of the pairs at a quarter, the middle
@@ -202,8 +206,8 @@ impl PositionalEncoding {
     #[must_use]
     pub fn curves(&self, lang: Lang) -> Figure {
         let d = self.table.ncols();
-        let others = [d / 8, d / 4, d / 8 * 3].map(|i| self.pair(i)[0]);
-        let mut columns: Vec<usize> = self.pair(0).into_iter().chain(others).filter(|&c| c < d).collect();
+        let others = [d / 8, d / 4, d / 8 * 3].map(|i| self.pair_dimensions(i)[0]);
+        let mut columns: Vec<usize> = self.pair_dimensions(0).into_iter().chain(others).filter(|&c| c < d).collect();
         columns.sort_unstable();
         columns.dedup();
         let series = columns.into_iter().map(|column| {
@@ -234,7 +238,7 @@ impl PositionalEncoding {
         (!self.wavelengths.is_empty()).then(|| {
             let d = self.table.ncols();
             // Of an odd number of dimensions the last has no partner.
-            let label = |i: usize| match self.pair(i) {
+            let label = |i: usize| match self.pair_dimensions(i) {
                 [first, second] if second >= d => first.to_string(),
                 // Not a range from one to the other.
                 [first, second] if self.is_rotary => format!("{first}, {second}"),
@@ -243,7 +247,7 @@ impl PositionalEncoding {
             let labels = (0..self.wavelengths.len()).map(label).collect();
             let last = self.wavelengths[self.wavelengths.len() - 1];
             let curves = Curves {
-                x: Axis { name: lang.pick("dimensions", "次元").into(), labels, is_numbered: false },
+                x: FigureAxis { name: lang.pick("dimensions", "次元").into(), labels, is_numbered: false },
                 y: lang.pick("wavelength in positions (logarithmic)", "波長（位置の数、対数目盛）").into(),
                 series: vec![(
                     lang.pick("wavelength", "波長").into(),
@@ -275,12 +279,12 @@ impl PositionalEncoding {
             let length = lengths[i] * lengths[j];
             Some(if length > 0.0 { (product / length) as f32 } else { 0.0 })
         };
-        let map = Map {
+        let map = Heatmap {
             caption: String::new(),
             rows: self.axis(lang, "position", "位置", n),
             columns: self.axis(lang, "position", "位置", n),
             values: (0..n).flat_map(|i| (0..n).map(move |j| (i, j))).map(value).collect(),
-            scale: Scale::Signed(1.0),
+            scale: ColorScale::Signed(1.0),
         };
         // A dimension without a partner is a sine alone, whose products depend on the places too.
         let notes = if self.wavelengths.is_empty() || self.table.ncols() % 2 == 1 {
@@ -292,7 +296,7 @@ impl PositionalEncoding {
             );
             vec![note.to_owned()]
         };
-        self.figure(lang, ["Cosine between positions", "位置どうしのコサイン類似度"], notes, Content::Map(map))
+        self.figure(lang, ["Cosine between positions", "位置どうしのコサイン類似度"], notes, Content::Heatmap(map))
     }
 
     /// All figures.
@@ -311,7 +315,7 @@ fn wavelengths(base: f64, dimensions: usize) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use chumoku_kernels::{HeadsMut, Turn};
+    use chumoku_kernels::{HeadsMut, RotationDirection};
 
     #[test]
     fn each_dimension_repeats_after_its_wavelength() {
@@ -331,7 +335,7 @@ mod tests {
     fn likeness_depends_on_the_distance_alone() {
         for encoding in [PositionalEncoding::sinusoidal(20, 6), PositionalEncoding::rotary(20, 6, Some(50.0)).unwrap()]
         {
-            let Content::Map(map) = encoding.similarity(Lang::En).content else { panic!("a map") };
+            let Content::Heatmap(map) = encoding.similarity(Lang::En).content else { panic!("a map") };
             for distance in 0..20 {
                 let first = map.value(0, distance).unwrap();
                 let expected: f64 =
@@ -362,7 +366,7 @@ mod tests {
         let Content::Curves(curves) = odd.wavelength_figure(Lang::Ja).unwrap().content else { panic!("curves") };
         assert_eq!(curves.x.labels, ["0–1", "2–3", "4"]);
         let figure = odd.similarity(Lang::Ja);
-        let Content::Map(map) = &figure.content else { panic!("a map") };
+        let Content::Heatmap(map) = &figure.content else { panic!("a map") };
         assert!((map.value(0, 3).unwrap() - map.value(10, 13).unwrap()).abs() > 1e-6 && figure.notes.is_empty());
     }
 
@@ -390,7 +394,7 @@ mod tests {
             let mut x = Array2::<f32>::zeros((length, d));
             x.column_mut(first).fill(1.0);
             let heads = HeadsMut::bhld(x.as_slice_mut().unwrap(), [1, 1, length, d]).unwrap();
-            rotary.rotate(heads, None, Turn::Forward).unwrap();
+            rotary.rotate(heads, None, RotationDirection::Forward).unwrap();
             for position in 0..length {
                 let angle = TAU * position as f64 / encoding.wavelengths()[i];
                 let expected = [(first, angle.cos()), (second, angle.sin())];
@@ -406,7 +410,9 @@ mod tests {
     #[test]
     fn vectors_of_other_lengths_are_compared_by_their_angle() {
         let table = ndarray::array![[1.0, 0.0], [3.0, 3.0], [0.0, 0.0]];
-        let Content::Map(map) = PositionalEncoding::learned("m", table).similarity(Lang::En).content else { panic!() };
+        let Content::Heatmap(map) = PositionalEncoding::learned("m", table).similarity(Lang::En).content else {
+            panic!()
+        };
         let half = 0.5f32.sqrt();
         let expected = [1.0, half, 0.0, half, 1.0, 0.0, 0.0, 0.0, 0.0];
         assert!(map.values.iter().zip(expected).all(|(a, b)| (a.unwrap() - b).abs() < 1e-6), "{:?}", map.values);

@@ -1,26 +1,26 @@
 //! Texts with their marked spans as one page that opens from disk: no script, no request.
 
-use crate::{hash, marked_up};
-use chumoku::FoundSpan;
-use chumoku::lang::{Lang, clean_text};
+use crate::{escape_markup, hash};
+use chumoku::PredictedSpan;
+use chumoku::lang::{Lang, show_controls_in_text};
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("spans.css");
 
 /// Colours of kinds; more kinds share them, and every span says what it is.
-const COLOURS: usize = 8;
+const SPAN_COLORS: usize = 8;
 
 /// Texts that a page has at the most.
-pub const MOST_SPANNED_TEXTS: usize = 2000;
+pub const MAX_SPANNED_TEXTS: usize = 2000;
 
-fn escaped(text: &str) -> String {
-    marked_up(&clean_text(text))
+fn escape_html(text: &str) -> String {
+    escape_markup(&show_controls_in_text(text))
 }
 
 /// A part of a text, as it stands there: line feeds and tabs are spaces.
-fn part(text: &str) -> String {
+fn inline_text(text: &str) -> String {
     let plain = |c: char| if c.is_whitespace() && c.is_control() { ' ' } else { c };
-    marked_up(&text.chars().map(plain).collect::<String>())
+    escape_markup(&text.chars().map(plain).collect::<String>())
 }
 
 /// Writes texts with their spans as one HTML page: each span in the colour of its kind, with the kind behind it; pointed at, it
@@ -32,7 +32,7 @@ fn part(text: &str) -> String {
 #[must_use]
 pub fn spans_to_html(
     title: &str,
-    (texts, all): (&[(String, Vec<FoundSpan>)], usize),
+    (texts, all): (&[(String, Vec<PredictedSpan>)], usize),
     labels: &[String],
     lang: Lang,
 ) -> String {
@@ -42,7 +42,7 @@ pub fn spans_to_html(
         Lang::En => format!("Spans found by {title}"),
         Lang::Ja => format!("{title} が見つけたスパン"),
     };
-    let heading = escaped(&heading);
+    let heading = escape_html(&heading);
     let mut out = String::new();
     let _ = write!(
         out,
@@ -54,7 +54,7 @@ pub fn spans_to_html(
         lang.code(),
         hash(&style),
     );
-    let shown = &texts[..texts.len().min(MOST_SPANNED_TEXTS)];
+    let shown = &texts[..texts.len().min(MAX_SPANNED_TEXTS)];
     if all > shown.len() {
         let n = shown.len();
         let note = match lang {
@@ -63,23 +63,23 @@ pub fn spans_to_html(
         };
         let _ = writeln!(out, "<p class=\"note\">{note}</p>");
     }
-    let colour = |label: &str| labels.iter().position(|other| other == label).unwrap_or_default() % COLOURS;
+    let colour = |label: &str| labels.iter().position(|other| other == label).unwrap_or_default() % SPAN_COLORS;
     out.push_str("<ul class=\"kinds\">\n");
     for label in labels {
         let n = shown.iter().flat_map(|(_, spans)| spans).filter(|found| found.span.label == *label).count();
         if n > 0 {
-            let _ = writeln!(out, "<li class=\"k{}\"><bdi>{}</bdi> {n}</li>", colour(label), escaped(label));
+            let _ = writeln!(out, "<li class=\"k{}\"><bdi>{}</bdi> {n}</li>", colour(label), escape_html(label));
         }
     }
     out.push_str("</ul>\n<ol class=\"texts\">\n");
     for (text, spans) in shown {
         let (mut letters, mut at) = (text.chars(), 0);
-        let mut take = |n: usize| part(&letters.by_ref().take(n).collect::<String>());
+        let mut take = |n: usize| inline_text(&letters.by_ref().take(n).collect::<String>());
         out.push_str("<li dir=\"auto\">");
         for found in spans {
             out.push_str(&take(found.span.start - at));
             let inside = take(found.span.end - found.span.start);
-            let (label, percent) = (escaped(&found.span.label), 100.0 * found.probability);
+            let (label, percent) = (escape_html(&found.span.label), 100.0 * found.probability);
             let _ = write!(
                 out,
                 "<mark class=\"k{}\" title=\"{label} {percent:.1} %\">{inside}<small>{label}</small></mark>",

@@ -3,7 +3,7 @@
 //! Widths are those of a terminal: a Japanese character or an emoji takes two columns, a combining mark none.
 //! Everything is cut between graphemes, so that a letter keeps its accents and an emoji stays whole.
 
-use chumoku::lang::clean;
+use chumoku::lang::show_controls;
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
@@ -13,7 +13,7 @@ pub(crate) fn display_width(text: &str) -> usize {
 }
 
 /// What a character is where markup is read: HTML, SVG, and Markdown, which takes HTML in.
-pub(crate) fn markup(c: char) -> Option<&'static str> {
+pub(crate) fn escape_char(c: char) -> Option<&'static str> {
     match c {
         '<' => Some("&lt;"),
         '>' => Some("&gt;"),
@@ -25,10 +25,10 @@ pub(crate) fn markup(c: char) -> Option<&'static str> {
 }
 
 /// A text that is safe to print, as markup: it says what it is, and nothing in it is run.
-pub(crate) fn marked_up(text: &str) -> String {
+pub(crate) fn escape_markup(text: &str) -> String {
     let mut out = String::new();
-    for c in clean(text).chars() {
-        match markup(c) {
+    for c in show_controls(text).chars() {
+        match escape_char(c) {
             Some(escaped) => out.push_str(escaped),
             None => out.push(c),
         }
@@ -37,7 +37,7 @@ pub(crate) fn marked_up(text: &str) -> String {
 }
 
 /// Cuts a text to a width, with `…` where something is missing.
-pub(crate) fn cut(text: &str, width: usize) -> String {
+pub(crate) fn truncate(text: &str, width: usize) -> String {
     if display_width(text) <= width {
         return text.to_owned();
     }
@@ -55,15 +55,15 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
 }
 
 /// Cuts or fills a text to exactly this width, spaces after it.
-pub(crate) fn left(text: &str, width: usize) -> String {
-    let text = cut(text, width);
+pub(crate) fn align_left(text: &str, width: usize) -> String {
+    let text = truncate(text, width);
     let space = width.saturating_sub(display_width(&text));
     format!("{text}{}", " ".repeat(space))
 }
 
 /// Cuts or fills a text to exactly this width, spaces before it.
-pub(crate) fn right(text: &str, width: usize) -> String {
-    let text = cut(text, width);
+pub(crate) fn align_right(text: &str, width: usize) -> String {
+    let text = truncate(text, width);
     let space = width.saturating_sub(display_width(&text));
     format!("{}{text}", " ".repeat(space))
 }
@@ -75,7 +75,7 @@ pub(crate) fn right(text: &str, width: usize) -> String {
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
-    for (space, unit) in units(text) {
+    for (space, unit) in break_units(text) {
         let space = if line.is_empty() { "" } else { space };
         if display_width(&line) + space.len() + display_width(&unit) <= width {
             line.push_str(space);
@@ -100,7 +100,7 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
 }
 
 /// The pieces a line may not be broken within, each with the space that stood before it.
-fn units(text: &str) -> Vec<(&'static str, String)> {
+fn break_units(text: &str) -> Vec<(&'static str, String)> {
     let mut units: Vec<(&'static str, String)> = Vec::new();
     let mut space = "";
     // Whether the next character sticks to the last unit.
@@ -119,7 +119,7 @@ fn units(text: &str) -> Vec<(&'static str, String)> {
             continue;
         }
         match units.last_mut() {
-            Some((_, last)) if space.is_empty() && (joined && !free || closes(grapheme) || opens_at_end(last)) => {
+            Some((_, last)) if space.is_empty() && (joined && !free || closes_text(grapheme) || opens_at_end(last)) => {
                 last.push_str(grapheme);
             }
             _ => units.push((space, grapheme.to_owned())),
@@ -139,7 +139,7 @@ fn breaks_anywhere(grapheme: &str) -> bool {
 }
 
 /// Whether a line may not start with it.
-fn closes(grapheme: &str) -> bool {
+fn closes_text(grapheme: &str) -> bool {
     matches!(
         grapheme,
         "、" | "。"
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn markup_holds_nothing_that_xml_has_no_place_for() {
         let text: String = (0..=0xffff).filter_map(char::from_u32).collect();
-        let marked = marked_up(&text);
+        let marked = escape_markup(&text);
         assert!(!marked.contains(|c: char| c.is_control() || ['\u{fffe}', '\u{ffff}', '<', '>', '"'].contains(&c)));
     }
 
@@ -199,12 +199,12 @@ mod tests {
 
     #[test]
     fn cut_never_splits_a_grapheme() {
-        assert_eq!(cut("注目する", 5), "注目…");
-        assert_eq!(cut("注目する", 4), "注…");
-        assert_eq!(cut("e\u{301}e\u{301}e\u{301}", 2), "e\u{301}…");
-        assert_eq!(left("注", 3), "注 ");
-        assert_eq!(right("👍", 4), "  👍");
-        assert_eq!(cut("ab", 0), "");
+        assert_eq!(truncate("注目する", 5), "注目…");
+        assert_eq!(truncate("注目する", 4), "注…");
+        assert_eq!(truncate("e\u{301}e\u{301}e\u{301}", 2), "e\u{301}…");
+        assert_eq!(align_left("注", 3), "注 ");
+        assert_eq!(align_right("👍", 4), "  👍");
+        assert_eq!(truncate("ab", 0), "");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use ndarray::Array2;
 
 fn classify() -> chumoku::Result<()> {
     let folder = std::env::temp_dir().join("chumoku-library-example");
-    let mut training = Training::to(&folder);
+    let mut training = Training::new(&folder);
     training.options.epochs = Some(10);
     let outcome = train(&builtin::reviews(), training)?;
     println!("{} held-out reviews, accuracy {:.1} %", outcome.test.rows, 100.0 * outcome.test.accuracy);
@@ -32,11 +32,11 @@ fn attend() -> chumoku::Result<()> {
     let params = Params::<f32>::init(&builder.finish(), 1);
 
     // Two sequences, of five tokens and of three: packed, not padded.
-    let offsets = Offsets::of_lengths([5, 3]);
+    let offsets = Offsets::from_lengths([5, 3]);
     let x = Array2::from_shape_fn((8, 64), |(token, column)| ((token * 64 + column) as f32).sin());
-    let input = AttentionInput::of_self(x.view(), &offsets);
+    let input = AttentionInput::self_attention(x.view(), &offsets);
     let (y, cache) = attention.forward(&params, &input, Mode::Eval)?;
-    let weights = attention.weights(&input, &cache, 1, 0)?;
+    let weights = attention.attention_weights(&input, &cache, 1, 0)?;
     println!("weights of the second sequence, first head:\n{weights:.3}");
 
     // The gradients of ½ Σ y².

@@ -17,7 +17,7 @@ pub struct Blend {
 
 impl Blend {
     /// The network alone, as it is.
-    pub const ATTENTION: Blend = Blend { attention: 1.0, ngrams: 0.0 };
+    pub const NETWORK_ONLY: Blend = Blend { attention: 1.0, ngrams: 0.0 };
 
     /// Probabilities from two rows of log-probabilities.
     pub fn probabilities(&self, attention: &[f32], ngrams: Option<&[f32]>) -> Vec<f32> {
@@ -172,6 +172,6 @@ mod tests {
         let blend = Blend { attention: 0.7, ngrams: 0.4 };
         let p = blend.probabilities(&log_softmax(&[1.0, 2.0]), Some(&log_softmax(&[-800.0, 900.0])));
         assert!((p.iter().sum::<f32>() - 1.0).abs() < 1e-6 && p[1] > 0.99);
-        assert_eq!(Blend::fit(&[], &[], &[], None), Blend::ATTENTION);
+        assert_eq!(Blend::fit(&[], &[], &[], None), Blend::NETWORK_ONLY);
     }
 }

@@ -43,7 +43,7 @@ mod tests {
         for rows in [&data.train, &data.valid, &data.test] {
             let positive = rows.labels.iter().filter(|&&label| label == 1).count();
             assert_eq!(2 * positive, rows.len());
-            let japanese = rows.texts.iter().filter(|t| crate::text::unspaced_share([t.as_str()]) > 0.3).count();
+            let japanese = rows.texts.iter().filter(|t| crate::text::unspaced_fraction([t.as_str()]) > 0.3).count();
             assert_eq!(2 * japanese, rows.len());
             assert!(rows.texts.iter().all(|text| !text.is_empty() && seen.insert(text.to_lowercase())));
         }

@@ -1,7 +1,7 @@
 //! What can go wrong, each with what was being done, what was expected and what came.
 
-use crate::data::{DataError, is_full, is_no_place};
-use crate::lang::{doing as doing_of, system};
+use crate::data::{DataError, is_disk_full, is_unwritable_path};
+use crate::lang::{action as doing_of, system_message};
 use crate::tr;
 use chumoku_nn::Error as Nn;
 use chumoku_text::tokens::TokenizerError;
@@ -15,7 +15,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// Something does not fit a kernel, a layer or a model.
-    #[error("{}", crate::of_layers::of_layers(_0))]
+    #[error("{}", crate::layer_errors::layer_error_message(_0))]
     Nn(#[from] chumoku_nn::Error),
     /// A data file cannot be used.
     #[error(transparent)]
@@ -27,20 +27,20 @@ pub enum Error {
     #[error(transparent)]
     Metric(#[from] crate::metrics::MetricError),
     /// A file could not be read.
-    #[error("{}", tr!("{} {}: {}", "{1}: {0}に失敗しました: {2}", doing_of(doing), path.display(), system(source)))]
+    #[error("{}", tr!("{} {}: {}", "{1}: {0}に失敗しました: {2}", doing_of(action), path.display(), system_message(source)))]
     Io {
         /// What was being done, e.g. "reading".
-        doing: &'static str,
+        action: &'static str,
         /// To which file.
         path: PathBuf,
         /// What the system said.
         source: std::io::Error,
     },
     /// A file or folder could not be written.
-    #[error("{}", tr!("{} {}: {}", "{1}: {0}に失敗しました: {2}", doing_of(doing), path.display(), system(source)))]
-    Writing {
+    #[error("{}", tr!("{} {}: {}", "{1}: {0}に失敗しました: {2}", doing_of(action), path.display(), system_message(source)))]
+    Write {
         /// What was being done, e.g. "creating".
-        doing: &'static str,
+        action: &'static str,
         /// To which file or folder.
         path: PathBuf,
         /// What the system said.
@@ -69,10 +69,10 @@ pub enum Error {
     #[error("{0}")]
     Setting(String),
     /// A worked example that cannot be used.
-    #[error("{}", tr!("{} {file}: {problem}", "{file}の{}: {problem}", doing_of(doing)))]
+    #[error("{}", tr!("{} {file}: {problem}", "{file}の{}: {problem}", doing_of(action)))]
     Example {
         /// What was being done, e.g. "checking".
-        doing: &'static str,
+        action: &'static str,
         /// Its file.
         file: String,
         /// What was expected, what came, and where.
@@ -97,14 +97,14 @@ pub enum Error {
     Interrupted,
     /// This process helped another one to train, to the end: the model is there.
     #[error("{}", tr!("training: helped to the end; the model is where the leader writes it", "学習: 最後まで手伝いました。モデルは主プロセスの出力先にあります"))]
-    Helped,
+    WorkerFinished,
 }
 
 impl From<TokenizerError> for Error {
     fn from(error: TokenizerError) -> Self {
         match error {
             TokenizerError::File { path, problem } => Error::Model { path, problem },
-            TokenizerError::Io { path, source } => Error::Io { doing: "reading", path, source },
+            TokenizerError::Io { path, source } => Error::Io { action: "reading", path, source },
             other => Error::Tokenizer(other),
         }
     }
@@ -120,25 +120,25 @@ impl Error {
     /// Wraps what the system said of a file.
     pub fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Error {
         let path = path.into();
-        move |source| Error::Io { doing, path, source }
+        move |source| Error::Io { action: doing, path, source }
     }
 
     /// Wraps what the system said when something was to be written.
-    pub fn writing(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Error {
+    pub fn write(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Error {
         let path = path.into();
-        move |source| Error::Writing { doing, path, source }
+        move |source| Error::Write { action: doing, path, source }
     }
 
     /// The argument may bear a name out of a file, with line feeds and worse in it.
     pub(crate) fn operator(argument: &str, problem: impl Into<String>) -> Error {
-        Error::Operator { argument: crate::lang::clean(argument), problem: problem.into() }
+        Error::Operator { argument: crate::lang::show_controls(argument), problem: problem.into() }
     }
 
     /// What the system said, if it refused.
-    fn system(&self) -> Option<&std::io::Error> {
+    fn io_error(&self) -> Option<&std::io::Error> {
         match self {
-            Error::Io { source, .. } | Error::Writing { source, .. } => Some(source),
-            Error::Data(error) => error.system(),
+            Error::Io { source, .. } | Error::Write { source, .. } => Some(source),
+            Error::Data(error) => error.system_error(),
             Error::Tensors(error) => error.system(),
             _ => None,
         }
@@ -146,7 +146,7 @@ impl Error {
 
     /// Whether there was no room on the disk for what was to be written.
     pub fn is_full_disk(&self) -> bool {
-        self.system().is_some_and(|error| is_full(error.kind()))
+        self.io_error().is_some_and(|error| is_disk_full(error.kind()))
     }
 
     /// Whether work was stopped because the caller asked for it, with nothing to show for it.
@@ -160,10 +160,14 @@ impl Error {
     /// was begun and failed, as on a full disk, is failed work.
     pub fn is_usage(&self) -> bool {
         match self {
-            Error::Nn(error) => !matches!(error, Nn::Kernel(_) | Nn::NotANumber),
-            Error::NotFinite(_) | Error::Interrupted | Error::Helped | Error::Tokenizer(_) | Error::Ngram(_) => false,
-            Error::Io { source, .. } => !is_full(source.kind()),
-            Error::Writing { source, .. } => is_no_place(source.kind()),
+            Error::Nn(error) => !matches!(error, Nn::Kernel(_) | Nn::NanLogit),
+            Error::NotFinite(_)
+            | Error::Interrupted
+            | Error::WorkerFinished
+            | Error::Tokenizer(_)
+            | Error::Ngram(_) => false,
+            Error::Io { source, .. } => !is_disk_full(source.kind()),
+            Error::Write { source, .. } => is_unwritable_path(source.kind()),
             Error::Data(error) => error.is_usage(),
             Error::Tensors(error) => error.is_usage(),
             _ => true,
@@ -180,7 +184,7 @@ mod tests {
     fn a_place_that_was_named_is_at_fault_or_the_disk_is() {
         use ErrorKind as K;
         let of = |kind: ErrorKind| {
-            [Error::io("reading", "x")(kind.into()), Error::writing("writing", "x")(kind.into())]
+            [Error::io("reading", "x")(kind.into()), Error::write("writing", "x")(kind.into())]
                 .map(|error| (error.is_usage(), error.is_full_disk()))
         };
         for kind in [K::StorageFull, K::QuotaExceeded, K::FileTooLarge] {

@@ -1,26 +1,26 @@
 //! Dividing rows into folds, so that each is judged by a model that has not seen its text.
 
-use crate::data::{normalise, related};
+use crate::data::{group_related, normalize};
 use crate::sorting;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
 /// Rows of one text, but for case and white space; of pairs, rows that are tied together by shared texts.
-struct Group {
+struct FoldGroup {
     label: u32,
     hash: [u8; 32],
     rows: Vec<usize>,
 }
 
 /// The groups of equal texts, by their most frequent label (of equals the first), then by a hash of seed, round and text.
-fn groups(texts: &[&str], labels: &[u32], [seed, round]: [u64; 2]) -> Vec<Group> {
+fn text_groups(texts: &[&str], labels: &[u32], [seed, round]: [u64; 2]) -> Vec<FoldGroup> {
     let mut of_text: BTreeMap<[u8; 32], Vec<usize>> = BTreeMap::new();
-    let related = related(texts);
+    let related = group_related(texts);
     for (row, text) in texts.iter().enumerate() {
         let hash = Sha256::new().chain_update(seed.to_le_bytes()).chain_update(round.to_le_bytes());
         let hash = match &related {
             Some(keys) => hash.chain_update(&keys[row]),
-            None => hash.chain_update(normalise(text)),
+            None => hash.chain_update(normalize(text)),
         };
         let hash = hash.finalize();
         of_text.entry(hash.into()).or_default().push(row);
@@ -30,18 +30,18 @@ fn groups(texts: &[&str], labels: &[u32], [seed, round]: [u64; 2]) -> Vec<Group>
         rows.iter().for_each(|&row| *counts.entry(labels[row]).or_default() += 1);
         let most = counts.values().copied().max().unwrap_or(0);
         let label = counts.into_iter().find(|&(_, count)| count == most).map_or(0, |(label, _)| label);
-        Group { label, hash, rows }
+        FoldGroup { label, hash, rows }
     };
-    let mut groups: Vec<Group> = of_text.into_iter().map(group).collect();
-    sorting::by_key(&mut groups, |group| (group.label, group.hash));
+    let mut groups: Vec<FoldGroup> = of_text.into_iter().map(group).collect();
+    sorting::sort_by_key(&mut groups, |group| (group.label, group.hash));
     groups
 }
 
 /// The fold of each row. Equal texts are in one fold, and pairs that share a text, each label is spread over all folds, and the order of the rows does not
 /// matter.
-pub(crate) fn deal(texts: &[&str], labels: &[u32], folds: usize, seed: [u64; 2]) -> Vec<usize> {
+pub(crate) fn assign_folds(texts: &[&str], labels: &[u32], folds: usize, seed: [u64; 2]) -> Vec<usize> {
     let mut fold_of = vec![0; texts.len()];
-    for (place, group) in groups(texts, labels, seed).iter().enumerate() {
+    for (place, group) in text_groups(texts, labels, seed).iter().enumerate() {
         group.rows.iter().for_each(|&row| fold_of[row] = place % folds);
     }
     fold_of
@@ -56,7 +56,7 @@ mod tests {
         let texts: Vec<String> =
             (0..60).map(|i| crate::pair::join(&format!("picture {}", i / 3), &format!("caption {i}"))).collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-        let folds = deal(&texts, &[0; 60], 4, [1, 0]);
+        let folds = assign_folds(&texts, &[0; 60], 4, [1, 0]);
         assert!(folds.chunks(3).all(|of_picture| of_picture.iter().all(|fold| *fold == of_picture[0])), "{folds:?}");
         assert!((0..4).all(|fold| folds.contains(&fold)));
     }
@@ -66,7 +66,7 @@ mod tests {
         let texts: Vec<String> = (0..40).map(|i| format!("Text  number {}", i % 30)).collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let labels: Vec<u32> = (0..40).map(|i| u32::from(i % 30 >= 20)).collect();
-        let folds = deal(&texts, &labels, 5, [1, 0]);
+        let folds = assign_folds(&texts, &labels, 5, [1, 0]);
         for row in 0..10 {
             assert_eq!(folds[row], folds[row + 30]);
         }
@@ -76,11 +76,11 @@ mod tests {
                 assert_eq!(texts, if label == 0 { 4 } else { 2 }, "label {label}, fold {fold}");
             }
         }
-        assert_ne!(folds, deal(&texts, &labels, 5, [2, 0]));
-        assert_ne!(folds, deal(&texts, &labels, 5, [1, 1]));
+        assert_ne!(folds, assign_folds(&texts, &labels, 5, [2, 0]));
+        assert_ne!(folds, assign_folds(&texts, &labels, 5, [1, 1]));
         let reversed: Vec<&str> = texts.iter().rev().copied().collect();
         let labels: Vec<u32> = labels.iter().rev().copied().collect();
-        let mut found = deal(&reversed, &labels, 5, [1, 0]);
+        let mut found = assign_folds(&reversed, &labels, 5, [1, 0]);
         found.reverse();
         assert_eq!(found, folds);
     }

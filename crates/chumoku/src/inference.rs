@@ -4,7 +4,7 @@
 use crate::models::Classifier;
 use crate::nn::Offsets;
 use crate::params::Params;
-use crate::text::{Frame, windows};
+use crate::text::{SpecialTokens, windows};
 use crate::{Error, Result, sorting};
 use ndarray::Array2;
 
@@ -12,21 +12,18 @@ use ndarray::Array2;
 pub(crate) const BATCH_TOKENS: usize = 1024;
 
 /// What `f` makes of each batch, in their order, on all threads.
-pub(crate) fn side_by_side<R: Send>(
-    batches: &[Vec<usize>],
-    f: impl Fn(&[usize]) -> Result<R> + Sync,
-) -> Result<Vec<R>> {
-    chumoku_kernels::side_by_side(batches, |batch| f(batch))
+pub(crate) fn map_batches<R: Send>(batches: &[Vec<usize>], f: impl Fn(&[usize]) -> Result<R> + Sync) -> Result<Vec<R>> {
+    chumoku_kernels::parallel_try_map(batches, |batch| f(batch))
 }
 
 /// Cuts sequences, shortest first, into batches for evaluation.
-pub(crate) fn by_length(lengths: &[usize], budget: usize) -> Vec<Vec<usize>> {
-    let order = sorting::indices(lengths.len(), &|a, b| lengths[a].cmp(&lengths[b]));
-    in_order(&order, lengths, budget)
+pub(crate) fn batches_by_length(lengths: &[usize], budget: usize) -> Vec<Vec<usize>> {
+    let order = sorting::argsort_by(lengths.len(), &|a, b| lengths[a].cmp(&lengths[b]));
+    batches_in_order(&order, lengths, budget)
 }
 
 /// Cuts sequences, in this order, into batches of at most `budget` tokens (one sequence at least).
-pub(crate) fn in_order(order: &[usize], lengths: &[usize], budget: usize) -> Vec<Vec<usize>> {
+pub(crate) fn batches_in_order(order: &[usize], lengths: &[usize], budget: usize) -> Vec<Vec<usize>> {
     let mut batches: Vec<Vec<usize>> = Vec::new();
     let mut tokens = usize::MAX;
     for &i in order {
@@ -46,28 +43,28 @@ pub(crate) fn in_order(order: &[usize], lengths: &[usize], budget: usize) -> Vec
 
 /// How a model is given texts: what stands around their tokens, and how many tokens it reads at a time.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Framed<'a> {
-    pub(crate) frame: &'a Frame,
+pub(crate) struct InputFraming<'a> {
+    pub(crate) frame: &'a SpecialTokens,
     /// Tokens at a time, the frame's among them.
-    pub(crate) most: usize,
+    pub(crate) max_tokens: usize,
 }
 
-impl Framed<'_> {
+impl InputFraming<'_> {
     /// Tokens of a text that are read at a time.
-    pub(crate) fn window(&self) -> usize {
-        self.most.saturating_sub(self.frame.len()).max(1)
+    pub(crate) fn window_size(&self) -> usize {
+        self.max_tokens.saturating_sub(self.frame.len()).max(1)
     }
 
     /// The tokens of each sequence with those around them, packed.
     pub(crate) fn pack<'a>(&self, sequences: impl Iterator<Item = &'a [u32]>) -> (Vec<u32>, Offsets) {
         let (mut ids, mut lengths) = (Vec::new(), Vec::new());
         for sequence in sequences {
-            ids.extend(&self.frame.before);
+            ids.extend(&self.frame.prefix);
             ids.extend_from_slice(sequence);
-            ids.extend(&self.frame.after);
+            ids.extend(&self.frame.suffix);
             lengths.push(sequence.len() + self.frame.len());
         }
-        (ids, Offsets::of_lengths(lengths))
+        (ids, Offsets::from_lengths(lengths))
     }
 }
 
@@ -78,32 +75,32 @@ impl Framed<'_> {
 pub(crate) fn logits(
     model: &Classifier,
     params: &Params<f32>,
-    framed: Framed<'_>,
+    framed: InputFraming<'_>,
     rows: &[Vec<u32>],
 ) -> Result<Array2<f32>> {
     let classes = model.config().num_classes;
-    by_window(framed, rows, classes, |ids, offsets| Ok(model.logits(params, ids, offsets)?))
+    mean_over_windows(framed, rows, classes, |ids, offsets| Ok(model.logits(params, ids, offsets)?))
 }
 
 /// The vectors of each text that the last layer of a classifier is given, as [`logits`] makes their logits: (texts, width).
 pub(crate) fn vectors(
     model: &Classifier,
     params: &Params<f32>,
-    framed: Framed<'_>,
+    framed: InputFraming<'_>,
     rows: &[Vec<u32>],
 ) -> Result<Array2<f32>> {
     let width = model.config().body.width();
-    by_window(framed, rows, width, |ids, offsets| Ok(model.vectors(params, ids, offsets)?))
+    mean_over_windows(framed, rows, width, |ids, offsets| Ok(model.vectors(params, ids, offsets)?))
 }
 
 /// Calls `f` for batches of windows; the row of a text, `width` wide, is the mean of those of its windows.
-fn by_window(
-    framed: Framed<'_>,
+fn mean_over_windows(
+    framed: InputFraming<'_>,
     rows: &[Vec<u32>],
     width: usize,
     f: impl Fn(&[u32], &Offsets) -> Result<Array2<f32>> + Sync,
 ) -> Result<Array2<f32>> {
-    let limit = framed.window();
+    let limit = framed.window_size();
     let pieces: Vec<(usize, &[u32])> = rows
         .iter()
         .enumerate()
@@ -111,8 +108,8 @@ fn by_window(
         .collect();
     let lengths: Vec<usize> = pieces.iter().map(|(_, ids)| ids.len() + framed.frame.len()).collect();
     let mut of_pieces = Array2::zeros((pieces.len(), width));
-    let batches = by_length(&lengths, BATCH_TOKENS);
-    let found = side_by_side(&batches, |batch| {
+    let batches = batches_by_length(&lengths, BATCH_TOKENS);
+    let found = map_batches(&batches, |batch| {
         let (ids, offsets) = framed.pack(batch.iter().map(|&piece| pieces[piece].1));
         f(&ids, &offsets)
     })?;

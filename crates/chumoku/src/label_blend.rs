@@ -24,19 +24,19 @@ pub struct LabelBlend {
 const PRIOR_ROWS: f64 = 4.0;
 
 /// The least gain, in rows, for which a label's threshold leaves the one that all labels share.
-const LEAST_GAIN: f64 = 2.0;
+const MIN_GAIN: f64 = 2.0;
 
 /// Thresholds stay within these.
-const RANGE: [f32; 2] = [0.02, 0.98];
+const THRESHOLD_RANGE: [f32; 2] = [0.02, 0.98];
 
 impl LabelBlend {
     /// The network alone, as it is.
-    pub fn attention(labels: usize) -> LabelBlend {
+    pub fn network_only(labels: usize) -> LabelBlend {
         LabelBlend { attention: 1.0, ngrams: 0.0, offsets: vec![0.0; labels], thresholds: vec![0.5; labels] }
     }
 
     /// What was fitted on log-odds of n-grams alone, without a network: the weight is theirs.
-    pub(crate) fn of_ngrams(self) -> LabelBlend {
+    pub(crate) fn into_ngrams_only(self) -> LabelBlend {
         LabelBlend { attention: 0.0, ngrams: self.attention, ..self }
     }
 
@@ -50,13 +50,13 @@ impl LabelBlend {
     }
 
     /// The labels that are predicted, ascending.
-    pub fn predicted(&self, probabilities: &[f32]) -> Vec<u32> {
+    pub fn predicted_labels(&self, probabilities: &[f32]) -> Vec<u32> {
         let all = (0..).zip(probabilities).zip(&self.thresholds);
         all.filter(|((_, p), threshold)| p >= threshold).map(|((label, _), _)| label).collect()
     }
 
     /// How sure it is that the predicted labels are all that hold: the probability of that if labels knew nothing of each other.
-    pub(crate) fn sureness(&self, probabilities: &[f32]) -> f32 {
+    pub(crate) fn confidence(&self, probabilities: &[f32]) -> f32 {
         let all = probabilities.iter().zip(&self.thresholds);
         let of_label = |(p, threshold): (&f32, &f32)| f64::from(if p >= threshold { *p } else { 1.0 - p });
         all.map(of_label).map(|p| p.max(1e-30).ln()).sum::<f64>().exp() as f32
@@ -96,7 +96,7 @@ impl LabelBlend {
         if truth.is_empty() {
             return blend;
         }
-        let data = Data { attention, ngrams, truth, row_weights, labels, prior };
+        let data = BlendData { attention, ngrams, truth, row_weights, labels, prior };
         let w = data.fit();
         // Neither half may speak against itself: fit the other alone then.
         if both && w.shared[1] < 0.0 {
@@ -112,7 +112,7 @@ impl LabelBlend {
         let none = vec![0.0; labels];
         let row = |i: usize| blend.probabilities(&attention[i], Some(ngrams.get(i).unwrap_or(&none)));
         let probabilities: Vec<Vec<f32>> = (0..truth.len()).map(row).collect();
-        blend.thresholds = thresholds(&probabilities, truth, row_weights, labels);
+        blend.thresholds = fit_thresholds(&probabilities, truth, row_weights, labels);
         blend
     }
 }
@@ -131,71 +131,71 @@ pub(crate) fn log_sigmoid(z: f32) -> f32 {
 /// At the most of F = 2·TP / (P + T) a label is predicted where p exceeds F/2, the same for all (Lipton, Elkan and
 /// Naryanaswamy, "Optimal thresholding of classifiers to maximize F1 measure", 2014). From that threshold a label departs only where its
 /// own rows gain by it: what is there is no more than some rows. `weights` say how much each row counts.
-pub(crate) fn thresholds(
+pub(crate) fn fit_thresholds(
     probabilities: &[Vec<f32>],
     truth: &[Vec<u32>],
     weights: Option<&[f32]>,
     labels: usize,
 ) -> Vec<f32> {
-    let mut of_labels: Vec<Vec<Answered>> = vec![Vec::with_capacity(truth.len()); labels];
+    let mut of_labels: Vec<Vec<WeightedScore>> = vec![Vec::with_capacity(truth.len()); labels];
     for (row, (p, truth)) in probabilities.iter().zip(truth).enumerate() {
         let weight = weights.map_or(1.0, |weights| f64::from(weights[row]));
         for (label, &p) in p.iter().enumerate() {
             let right = if truth.contains(&(label as u32)) { weight } else { 0.0 };
-            of_labels[label].push(Answered { p, weight, right });
+            of_labels[label].push(WeightedScore { p, weight, positive_weight: right });
         }
     }
-    let mut all: Vec<Answered> = of_labels.concat();
-    let there: f64 = all.iter().map(|answered| answered.right).sum();
+    let mut all: Vec<WeightedScore> = of_labels.concat();
+    let there: f64 = all.iter().map(|answered| answered.positive_weight).sum();
     if there == 0.0 {
         return vec![0.5; labels];
     }
     let f1 = |right: f64, predicted: f64| 2.0 * right / (predicted + there);
-    let shared = best_cut(&mut all, &f1);
-    let most = f1(shared.right, shared.predicted);
-    let clamp = |threshold: f32| threshold.clamp(RANGE[0], RANGE[1]);
-    let of_label = |rows: &mut Vec<Answered>| {
+    let shared = best_threshold(&mut all, &f1);
+    let most = f1(shared.true_positives, shared.predicted);
+    let clamp = |threshold: f32| threshold.clamp(THRESHOLD_RANGE[0], THRESHOLD_RANGE[1]);
+    let of_label = |rows: &mut Vec<WeightedScore>| {
         // F1 as a whole grows where 2·TP − F·P does.
         let worth = |right: f64, predicted: f64| 2.0 * right - most * predicted;
         let at = |threshold: f32| {
             let kept = rows.iter().filter(|row| row.p >= threshold);
-            let (right, predicted) = kept.fold((0.0, 0.0), |(r, n), row| (r + row.right, n + row.weight));
+            let (right, predicted) = kept.fold((0.0, 0.0), |(r, n), row| (r + row.positive_weight, n + row.weight));
             worth(right, predicted)
         };
         let usual = at(shared.threshold);
-        let own = best_cut(rows, &worth);
-        let gain = worth(own.right, own.predicted) - usual;
-        clamp(if gain > LEAST_GAIN { 0.5 * (own.threshold + shared.threshold) } else { shared.threshold })
+        let own = best_threshold(rows, &worth);
+        let gain = worth(own.true_positives, own.predicted) - usual;
+        clamp(if gain > MIN_GAIN { 0.5 * (own.threshold + shared.threshold) } else { shared.threshold })
     };
     of_labels.iter_mut().map(of_label).collect()
 }
 
 /// A label of a row: its probability, how much the row counts, and the same where the label holds, else 0.
 #[derive(Clone, Copy)]
-struct Answered {
+struct WeightedScore {
     p: f32,
     weight: f64,
-    right: f64,
+    positive_weight: f64,
 }
 
 /// A threshold and what it predicts.
-struct Cut {
+struct BestThreshold {
     threshold: f32,
-    right: f64,
+    true_positives: f64,
     predicted: f64,
 }
 
 /// The threshold at which `worth(right, predicted)` is largest, half way to the next probability below it.
-fn best_cut(rows: &mut [Answered], worth: &dyn Fn(f64, f64) -> f64) -> Cut {
-    sorting::by(rows, |a, b| b.p.total_cmp(&a.p));
-    let mut best = Cut { threshold: 1.0, right: 0.0, predicted: 0.0 };
+fn best_threshold(rows: &mut [WeightedScore], worth: &dyn Fn(f64, f64) -> f64) -> BestThreshold {
+    sorting::sort_by(rows, |a, b| b.p.total_cmp(&a.p));
+    let mut best = BestThreshold { threshold: 1.0, true_positives: 0.0, predicted: 0.0 };
     let (mut right, mut predicted) = (0.0, 0.0);
     for (at, row) in rows.iter().enumerate() {
-        right += row.right;
+        right += row.positive_weight;
         predicted += row.weight;
         let next = rows.get(at + 1).map_or(0.0, |next| next.p);
-        if next < row.p && worth(right, predicted) > worth(best.right, best.predicted) {
-            best = Cut { threshold: 0.5 * (row.p + next), right, predicted };
+        if next < row.p && worth(right, predicted) > worth(best.true_positives, best.predicted) {
+            best = BestThreshold { threshold: 0.5 * (row.p + next), true_positives: right, predicted };
         }
     }
     best
@@ -203,12 +203,12 @@ fn best_cut(rows: &mut [Answered], worth: &dyn Fn(f64, f64) -> f64) -> Cut {
 
 /// Weights that all labels share, and offsets.
 #[derive(Clone)]
-struct Weights {
+struct BlendWeights {
     shared: [f64; 2],
     offsets: Vec<f64>,
 }
 
-struct Data<'a> {
+struct BlendData<'a> {
     attention: &'a [Vec<f32>],
     ngrams: &'a [Vec<f32>],
     truth: &'a [Vec<u32>],
@@ -219,7 +219,7 @@ struct Data<'a> {
 }
 
 /// Value, gradient and curvature of the objective; the curvature of offsets among each other is a diagonal.
-struct Slope {
+struct BlendDerivatives {
     value: f64,
     shared: [f64; 2],
     offsets: Vec<f64>,
@@ -228,10 +228,10 @@ struct Slope {
     h_mixed: Vec<[f64; 2]>,
 }
 
-impl Data<'_> {
-    fn slope(&self, w: &Weights) -> Slope {
+impl BlendData<'_> {
+    fn derivatives(&self, w: &BlendWeights) -> BlendDerivatives {
         let k = self.labels;
-        let mut s = Slope {
+        let mut s = BlendDerivatives {
             value: 0.0,
             shared: [0.0; 2],
             offsets: vec![0.0; k],
@@ -277,10 +277,10 @@ impl Data<'_> {
     }
 
     /// Newton's method, the offsets eliminated, with steps halved until the objective falls.
-    fn fit(&self) -> Weights {
-        let mut w = Weights { shared: self.prior, offsets: vec![0.0; self.labels] };
+    fn fit(&self) -> BlendWeights {
+        let mut w = BlendWeights { shared: self.prior, offsets: vec![0.0; self.labels] };
         for _ in 0..50 {
-            let s = self.slope(&w);
+            let s = self.derivatives(&w);
             let (mut h, mut g) = (s.h_shared, s.shared);
             for label in 0..self.labels {
                 let mixed = s.h_mixed[label];
@@ -301,11 +301,11 @@ impl Data<'_> {
             let offsets: Vec<f64> = (0..self.labels).map(of_offset).collect();
             let mut size = 1.0;
             let next = loop {
-                let next = Weights {
+                let next = BlendWeights {
                     shared: [w.shared[0] - size * step[0], w.shared[1] - size * step[1]],
                     offsets: w.offsets.iter().zip(&offsets).map(|(x, step)| x - size * step).collect(),
                 };
-                if self.slope(&next).value <= s.value || size < 1e-6 {
+                if self.derivatives(&next).value <= s.value || size < 1e-6 {
                     break next;
                 }
                 size *= 0.5;
@@ -354,7 +354,7 @@ mod tests {
         let (noise, _) = rows(20_000, 1.0, &offsets, 2);
         let blend = LabelBlend::fit(&noise, &z, &truth, None, 3);
         assert!(blend.attention.abs() < 0.03 && (blend.ngrams - 0.5).abs() < 0.03, "{blend:?}");
-        assert_eq!(LabelBlend::fit(&[], &[], &[], None, 3), LabelBlend::attention(3));
+        assert_eq!(LabelBlend::fit(&[], &[], &[], None, 3), LabelBlend::network_only(3));
     }
 
     #[test]
@@ -381,10 +381,10 @@ mod tests {
         let (z, truth) = rows(4_000, 1.0, &[0.0, -1.0, -3.0], 4);
         let p: Vec<Vec<f32>> =
             z.iter().map(|z| (0..3).map(|k| sigmoid(z[k] + [0.0, -1.0, -3.0][k])).collect()).collect();
-        let found = thresholds(&p, &truth, None, 3);
+        let found = fit_thresholds(&p, &truth, None, 3);
         let f1 = |thresholds: &[f32]| {
-            let blend = LabelBlend { thresholds: thresholds.to_vec(), ..LabelBlend::attention(3) };
-            let predicted: Vec<Vec<u32>> = p.iter().map(|p| blend.predicted(p)).collect();
+            let blend = LabelBlend { thresholds: thresholds.to_vec(), ..LabelBlend::network_only(3) };
+            let predicted: Vec<Vec<u32>> = p.iter().map(|p| blend.predicted_labels(p)).collect();
             crate::scoring::micro_f1(&truth, &predicted, None)
         };
         let best = (1..50).map(|i| f1(&[i as f32 / 50.0; 3])).fold(0.0, f64::max);
@@ -392,7 +392,7 @@ mod tests {
         assert!(f1(&found) > f1(&[0.5; 3]), "{found:?}");
         // By theory the threshold is half of F1 for all labels.
         assert!(found.iter().all(|t| (f64::from(*t) - best / 2.0).abs() < 0.08), "{found:?} {best}");
-        assert_eq!(thresholds(&[vec![0.2]], &[vec![]], None, 1), [0.5]);
+        assert_eq!(fit_thresholds(&[vec![0.2]], &[vec![]], None, 1), [0.5]);
     }
 
     /// Rows of weight 2 give the blend and the thresholds of rows that are there twice.

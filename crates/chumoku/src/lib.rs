@@ -111,14 +111,14 @@
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write files of their own"))]
 
+mod abstention;
 pub mod answers;
 mod blend;
 pub mod builtin;
-mod caution;
+mod class_thresholds;
 pub mod compare;
-mod counted;
 mod crf;
-mod decision;
+mod decision_rule;
 pub mod doctor;
 mod error;
 pub mod explain;
@@ -126,15 +126,17 @@ mod folds;
 pub mod hierarchy;
 mod inference;
 mod label_blend;
+mod layer_errors;
 mod logistic;
 mod model_folder;
+mod model_size;
 mod number;
-mod of_layers;
 pub mod onnx;
+mod optimizer_defaults;
 mod precision;
 mod prediction;
+mod prediction_target;
 pub mod pretrained;
-mod problem;
 mod scoring;
 pub mod stages;
 mod tagger_network;
@@ -145,9 +147,7 @@ mod text_generator;
 mod text_ngrams;
 mod text_tagger;
 mod text_translator;
-mod thresholds;
 pub mod train;
-mod usual_step;
 
 /// Compiles the examples of both READMEs.
 #[cfg(doctest)]
@@ -158,36 +158,42 @@ mod readme {
     mod japanese {}
 }
 
-pub use caution::{Caution, Cut, Step, SureLevels, level_of, risks_by_coverage};
-pub use chumoku_kernels::{Allocator, Cell, Isa, Precision, active_isa, bf16, f16, isa_named, keep_freed_memory};
+pub use abstention::{
+    AbstentionCalibration, CoveragePoint, LevelConfidences, PrecisionThreshold, deepest_confident_level,
+    risks_by_coverage,
+};
+pub use chumoku_kernels::{
+    Allocator, Isa, Precision, RecurrentCell, active_isa, bf16, f16, isa_named, keep_freed_memory,
+};
 pub use chumoku_ngrams as ngram;
-pub use chumoku_ngrams::beside::{SideColumn, SideKind, Unread};
-pub(crate) use chumoku_ngrams::{beside, calendar};
+pub use chumoku_ngrams::feature_columns::{FeatureColumn, FeatureColumnKind, UnreadableValues};
+pub(crate) use chumoku_ngrams::{calendar, feature_columns};
 pub use chumoku_nn::{Error as NnError, attention, count, decoding, layers as nn, models, params, sampling};
 pub(crate) use chumoku_text::checksum;
 #[doc(hidden)]
 pub use chumoku_text::sorting;
 pub use chumoku_text::{
-    Lang, beside as row, data, failpoint, lang, memory, metrics, output, pair, set_lang, signals, tokens as text, tr,
+    Lang, data, failpoint, feature_columns as row, lang, memory, metrics, output, pair, set_lang, signals,
+    tokens as text, tr,
 };
-pub use counted::CountedFolder;
+pub use class_thresholds::ClassThresholds;
 pub use crf::TaggerBlend;
-pub use decision::{Decision, Optimize};
+pub use decision_rule::{DecisionRule, Optimize};
 pub use error::{Error, Result};
 pub use label_blend::LabelBlend;
 pub use model_folder::{ModelKind, has_checkpoints, is_model_folder, model_file, model_fingerprint, read_model_folder};
-pub use number::{Estimate, Measured, NumberBlend, NumberScale};
+pub use model_size::ModelSize;
+pub use number::{Estimate, NumberBlend, NumberLabel, NumberScale};
 pub use prediction::Prediction;
+pub use prediction_target::PredictionTarget;
 pub use pretrained::ChatMessage;
-pub use problem::Problem;
 pub use tagger_network::TaggerNetworkConfig;
 pub use text_classifier::{ModelConfig, TextClassifier};
 pub use text_embedder::{EmbedOptions, Embeddings, TextEmbedder};
-pub use text_generator::{Stop, TextGenerator, TextGeneratorConfig, WrittenPiece};
+pub use text_generator::{GeneratedPiece, StopReason, TextGenerator, TextGeneratorConfig};
 pub use text_ngrams::{NgramClassifier, NgramClassifierConfig, NgramEffect};
-pub use text_tagger::{FoundSpan, TaggerConfig, TextTagger};
+pub use text_tagger::{PredictedSpan, TaggerConfig, TextTagger};
 pub use text_translator::{TextTranslator, TextTranslatorConfig, TokenAlignment, TranslateOptions, Translation};
-pub use thresholds::Thresholds;
 
 /// The best instruction set of this machine, whatever `CHUMOKU_ISA` says.
 pub fn best_isa() -> Isa {

@@ -23,19 +23,19 @@ const TOLERANCE: f64 = 1e-6;
 /// The same where values of C are compared.
 const ROUGH_TOLERANCE: f64 = 1e-4;
 /// Values of C that are tried beyond the best one.
-const BEYOND: usize = 2;
-const MOST_STEPS: usize = 2000;
+const PATIENCE: usize = 2;
+const MAX_STEPS: usize = 2000;
 /// Steps that L-BFGS remembers.
-const MEMORY: usize = 20;
+const HISTORY: usize = 20;
 /// Share of the fall which the slope promises that a step must keep (Armijo's rule).
 const ARMIJO: f64 = 1e-4;
-const MOST_HALVINGS: usize = 40;
+const MAX_HALVINGS: usize = 40;
 /// Blocks of rows, at most: each holds a gradient while it is added up.
-const MOST_BLOCKS: usize = 32;
+const MAX_BLOCKS: usize = 32;
 const ROWS_PER_BLOCK: usize = 128;
 
 /// Values of C to choose from: those of scikit-learn's `LogisticRegressionCV`, 10⁻⁴ to 10⁴ in ten equal steps.
-const GRID: [f64; 10] = [
+const C_GRID: [f64; 10] = [
     1e-4,
     7.742_636_826_811_27e-4,
     5.994_842_503_189_41e-3,
@@ -49,16 +49,16 @@ const GRID: [f64; 10] = [
 ];
 
 /// The C that is usual for vectors of length 1.
-const USUAL_C: f64 = 3.0;
+const DEFAULT_C: f64 = 3.0;
 /// Nats that held-out rows must gain before they justify a C that differs by a factor of 10. Chosen, like [`USUAL_C`], on
 /// draws of 8 to 64 rows a class from four data sets.
-const PULL: f64 = 3.0;
+const C_PRIOR_STRENGTH: f64 = 3.0;
 /// Logarithms of the least and the largest factor by which scores are calibrated.
-const LOG_SCALES: [f64; 2] = [-3.0, 5.0];
+const LOG_SCALE_RANGE: [f64; 2] = [-3.0, 5.0];
 
 /// Rows to learn from.
 #[derive(Clone, Copy)]
-pub(crate) struct Rows<'a> {
+pub(crate) struct RegressionRows<'a> {
     /// (rows, width)
     pub(crate) vectors: ArrayView2<'a, f32>,
     pub(crate) labels: &'a [u32],
@@ -69,7 +69,7 @@ pub(crate) struct Rows<'a> {
 
 /// A solution.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Regression {
+pub(crate) struct LogisticRegression {
     /// W: (classes, width).
     pub(crate) weight: Array2<f64>,
     /// b: (classes,).
@@ -77,48 +77,48 @@ pub(crate) struct Regression {
 }
 
 /// A value of C that was chosen by rows that had no part in the weights.
-pub(crate) struct Chosen {
+pub(crate) struct PenaltyChoice {
     pub(crate) c: f64,
     /// The factor on scores that calibrates the probabilities of the held-out rows.
     pub(crate) scale: f64,
     /// The logarithm of each class's probability, of each held-out row.
-    pub(crate) log_p: Vec<Vec<f32>>,
+    pub(crate) log_probabilities: Vec<Vec<f32>>,
 }
 
-impl Regression {
-    fn zero(rows: &Rows<'_>) -> Regression {
+impl LogisticRegression {
+    fn zero(rows: &RegressionRows<'_>) -> LogisticRegression {
         let (classes, width) = (rows.classes, rows.vectors.ncols());
-        Regression { weight: Array2::zeros((classes, width)), bias: Array1::zeros(classes) }
+        LogisticRegression { weight: Array2::zeros((classes, width)), bias: Array1::zeros(classes) }
     }
 
     /// Minimizes the objective.
     ///
     /// # Errors
     /// [`Error::Interrupted`] once `stop` is set.
-    pub(crate) fn fit(rows: &Rows<'_>, c: f64, stop: &AtomicBool) -> Result<Regression> {
-        Regression::solve(rows, c, None, (TOLERANCE, stop))
+    pub(crate) fn fit(rows: &RegressionRows<'_>, c: f64, stop: &AtomicBool) -> Result<LogisticRegression> {
+        LogisticRegression::solve(rows, c, None, (TOLERANCE, stop))
     }
 
     /// Minimizes the objective from `start`, or from 0, until the relative gradient is that small.
     fn solve(
-        rows: &Rows<'_>,
+        rows: &RegressionRows<'_>,
         c: f64,
-        start: Option<&Regression>,
+        start: Option<&LogisticRegression>,
         (tolerance, stop): (f64, &AtomicBool),
-    ) -> Result<Regression> {
-        let zero = Regression::zero(rows);
-        let enough = tolerance * norm(&rows.objective(&zero.flat(), c).1);
-        let mut at = start.unwrap_or(&zero).flat();
+    ) -> Result<LogisticRegression> {
+        let zero = LogisticRegression::zero(rows);
+        let enough = tolerance * norm(&rows.objective(&zero.to_flat(), c).1);
+        let mut at = start.unwrap_or(&zero).to_flat();
         let (mut value, mut gradient) = rows.objective(&at, c);
-        let mut past: Vec<Step> = Vec::new();
-        for _ in 0..MOST_STEPS {
+        let mut past: Vec<LbfgsStep> = Vec::new();
+        for _ in 0..MAX_STEPS {
             if stop.load(Ordering::Relaxed) {
                 return Err(Error::Interrupted);
             }
             if norm(&gradient) <= enough {
                 break;
             }
-            let mut direction = Step::direction(&past, &gradient);
+            let mut direction = LbfgsStep::direction(&past, &gradient);
             let mut slope = direction.dot(&gradient);
             if slope >= 0.0 {
                 past.clear();
@@ -128,7 +128,7 @@ impl Regression {
             // Without a memory of curvature the first length is a guess.
             let mut length = if past.is_empty() { (1.0 / norm(&gradient)).min(1.0) } else { 1.0 };
             let mut next = None;
-            for _ in 0..MOST_HALVINGS {
+            for _ in 0..MAX_HALVINGS {
                 let tried = &at + &(length * &direction);
                 let (new_value, new_gradient) = rows.objective(&tried, c);
                 if new_value <= value + ARMIJO * length * slope {
@@ -139,13 +139,13 @@ impl Regression {
             }
             // Double precision knows no better point.
             let Some((moved, new_value, new_gradient)) = next else { break };
-            past.extend(Step::of(&moved - &at, &new_gradient - &gradient));
-            if past.len() > MEMORY {
+            past.extend(LbfgsStep::new(&moved - &at, &new_gradient - &gradient));
+            if past.len() > HISTORY {
                 past.remove(0);
             }
             (at, value, gradient) = (moved, new_value, new_gradient);
         }
-        Ok(Regression::of_flat(&at, rows.classes))
+        Ok(LogisticRegression::from_flat(&at, rows.classes))
     }
 
     /// Chooses C by the log-loss of held-out rows: of each split, rows to learn from and rows to judge by.
@@ -155,7 +155,11 @@ impl Regression {
     ///
     /// # Errors
     /// [`Error::Interrupted`] once `stop` is set.
-    pub(crate) fn choose(rows: &Rows<'_>, splits: &[[Vec<usize>; 2]], stop: &AtomicBool) -> Result<Chosen> {
+    pub(crate) fn select_c(
+        rows: &RegressionRows<'_>,
+        splits: &[[Vec<usize>; 2]],
+        stop: &AtomicBool,
+    ) -> Result<PenaltyChoice> {
         let parts: Vec<_> = splits
             .iter()
             .map(|[learned, judged]| {
@@ -167,16 +171,16 @@ impl Regression {
         let judged: Vec<usize> = splits.iter().flat_map(|[_, judged]| judged).copied().collect();
         let labels: Vec<u32> = judged.iter().map(|&row| rows.labels[row]).collect();
         let weights = picked(rows.weights, &judged);
-        let mut at: Vec<Option<Regression>> = vec![None; splits.len()];
-        let mut best: Option<(f64, Chosen)> = None;
+        let mut at: Vec<Option<LogisticRegression>> = vec![None; splits.len()];
+        let mut best: Option<(f64, PenaltyChoice)> = None;
         let mut worse = 0;
-        for c in GRID {
+        for c in C_GRID {
             // Each split begins where it was at the value of C before.
-            let found = parallel::map_indices(parts.len(), |split| -> Result<(Vec<Vec<f32>>, Regression)> {
+            let found = parallel::map_indices(parts.len(), |split| -> Result<(Vec<Vec<f32>>, LogisticRegression)> {
                 let (vectors, labels, weights, judged) = &parts[split];
-                let part = Rows { vectors: vectors.view(), labels, weights: weights.as_deref(), ..*rows };
-                let found = Regression::solve(&part, c, at[split].as_ref(), (ROUGH_TOLERANCE, stop))?;
-                Ok((found.log_p(judged.view()), found))
+                let part = RegressionRows { vectors: vectors.view(), labels, weights: weights.as_deref(), ..*rows };
+                let found = LogisticRegression::solve(&part, c, at[split].as_ref(), (ROUGH_TOLERANCE, stop))?;
+                Ok((found.log_probabilities(judged.view()), found))
             });
             let mut log_p = Vec::new();
             for (split, found) in found.into_iter().enumerate() {
@@ -184,52 +188,52 @@ impl Regression {
                 log_p.extend(of_split);
                 at[split] = Some(found);
             }
-            let (scale, loss) = calibrated(&log_p, &labels, weights.as_deref());
-            let loss = loss + PULL * (c / USUAL_C).log10().powi(2);
+            let (scale, loss) = fit_scale(&log_p, &labels, weights.as_deref());
+            let loss = loss + C_PRIOR_STRENGTH * (c / DEFAULT_C).log10().powi(2);
             if best.as_ref().is_none_or(|(least, _)| loss < *least) {
-                (best, worse) = (Some((loss, Chosen { c, scale, log_p })), 0);
+                (best, worse) = (Some((loss, PenaltyChoice { c, scale, log_probabilities: log_p })), 0);
             } else {
                 worse += 1;
             }
-            if worse == BEYOND {
+            if worse == PATIENCE {
                 break;
             }
         }
         let mut chosen = best.expect("the grid is not empty").1;
-        chosen.log_p.iter_mut().for_each(|row| *row = scaled(row, chosen.scale));
+        chosen.log_probabilities.iter_mut().for_each(|row| *row = scale_log_probabilities(row, chosen.scale));
         Ok(chosen)
     }
 
     /// The logarithm of each class's probability, of each row.
-    pub(crate) fn log_p(&self, vectors: ArrayView2<'_, f32>) -> Vec<Vec<f32>> {
+    pub(crate) fn log_probabilities(&self, vectors: ArrayView2<'_, f32>) -> Vec<Vec<f32>> {
         let logits = vectors.mapv(f64::from).dot(&self.weight.t()) + &self.bias;
         logits.rows().into_iter().map(|row| log_softmax(&row.mapv(|z| z as f32).to_vec())).collect()
     }
 
-    fn flat(&self) -> Array1<f64> {
+    fn to_flat(&self) -> Array1<f64> {
         self.weight.iter().chain(&self.bias).copied().collect()
     }
 
-    fn of_flat(flat: &Array1<f64>, classes: usize) -> Regression {
+    fn from_flat(flat: &Array1<f64>, classes: usize) -> LogisticRegression {
         let width = flat.len() / classes - 1;
         let (weight, bias) = flat.view().split_at(Axis(0), classes * width);
         let weight = weight.to_owned().into_shape_with_order((classes, width)).expect("as many numbers as weights");
-        Regression { weight, bias: bias.to_owned() }
+        LogisticRegression { weight, bias: bias.to_owned() }
     }
 }
 
 /// The factor on the scores of rows that makes their loss least, and this loss.
-fn calibrated(log_p: &[Vec<f32>], labels: &[u32], weights: Option<&[f32]>) -> (f64, f64) {
+fn fit_scale(log_p: &[Vec<f32>], labels: &[u32], weights: Option<&[f32]>) -> (f64, f64) {
     let loss = |log_scale: f64| -> f64 {
         let of_row = |(row, (log_p, &label)): (usize, (&Vec<f32>, &u32))| {
             let counts = weights.map_or(1.0, |weights| f64::from(weights[row]));
-            -counts * f64::from(scaled(log_p, log_scale.exp())[label as usize])
+            -counts * f64::from(scale_log_probabilities(log_p, log_scale.exp())[label as usize])
         };
         log_p.iter().zip(labels).enumerate().map(of_row).sum()
     };
     // Golden-section search: the loss has one valley.
     let golden = 0.5 * (5.0_f64.sqrt() - 1.0);
-    let [mut low, mut high] = LOG_SCALES;
+    let [mut low, mut high] = LOG_SCALE_RANGE;
     let mut inner = [high - golden * (high - low), low + golden * (high - low)];
     let mut losses = inner.map(loss);
     while high - low > 1e-3 {
@@ -247,16 +251,16 @@ fn calibrated(log_p: &[Vec<f32>], labels: &[u32], weights: Option<&[f32]>) -> (f
     (middle.exp(), loss(middle))
 }
 
-impl Rows<'_> {
-    fn counts(&self, row: usize) -> f64 {
+impl RegressionRows<'_> {
+    fn row_weight(&self, row: usize) -> f64 {
         self.weights.map_or(1.0, |weights| f64::from(weights[row]))
     }
 
     /// The objective at W and b, one behind the other, and its gradient.
     fn objective(&self, at: &Array1<f64>, c: f64) -> (f64, Array1<f64>) {
         let (rows, width, classes) = (self.vectors.nrows(), self.vectors.ncols(), self.classes);
-        let Regression { weight, bias } = Regression::of_flat(at, classes);
-        let size = rows.div_ceil(MOST_BLOCKS).max(ROWS_PER_BLOCK);
+        let LogisticRegression { weight, bias } = LogisticRegression::from_flat(at, classes);
+        let size = rows.div_ceil(MAX_BLOCKS).max(ROWS_PER_BLOCK);
         let parts = parallel::map_indices(rows.div_ceil(size), |block| {
             let range = block * size..rows.min((block + 1) * size);
             let x = self.vectors.slice_axis(Axis(0), Slice::from(range.clone())).mapv(f64::from);
@@ -264,7 +268,7 @@ impl Rows<'_> {
             let mut loss = 0.0;
             let labels = range.clone().zip(&self.labels[range]);
             for (mut row, (number, &label)) in scores.rows_mut().into_iter().zip(labels) {
-                let counts = self.counts(number);
+                let counts = self.row_weight(number);
                 let largest = row.fold(f64::NEG_INFINITY, |most, &z| most.max(z));
                 let right = row[label as usize];
                 row.mapv_inplace(|z| (z - largest).exp());
@@ -291,7 +295,7 @@ impl Rows<'_> {
 }
 
 /// Log-probabilities whose scores are multiplied by this.
-fn scaled(log_p: &[f32], scale: f64) -> Vec<f32> {
+fn scale_log_probabilities(log_p: &[f32], scale: f64) -> Vec<f32> {
     log_softmax(&log_p.iter().map(|&x| (scale * f64::from(x)) as f32).collect::<Vec<_>>())
 }
 
@@ -300,22 +304,26 @@ fn norm(of: &Array1<f64>) -> f64 {
 }
 
 /// A step that was taken, and the change of the gradient along it.
-struct Step {
+struct LbfgsStep {
     moved: Array1<f64>,
     turned: Array1<f64>,
     /// 1 / ⟨moved, turned⟩.
     inverse: f64,
 }
 
-impl Step {
+impl LbfgsStep {
     /// None if the objective has no curvature there that double precision could tell.
-    fn of(moved: Array1<f64>, turned: Array1<f64>) -> Option<Step> {
+    fn new(moved: Array1<f64>, turned: Array1<f64>) -> Option<LbfgsStep> {
         let curvature = moved.dot(&turned);
-        (curvature > 1e-14 * norm(&moved) * norm(&turned)).then(|| Step { moved, turned, inverse: 1.0 / curvature })
+        (curvature > 1e-14 * norm(&moved) * norm(&turned)).then(|| LbfgsStep {
+            moved,
+            turned,
+            inverse: 1.0 / curvature,
+        })
     }
 
     /// −H g, where H is what the past steps say of the inverse Hessian.
-    fn direction(past: &[Step], gradient: &Array1<f64>) -> Array1<f64> {
+    fn direction(past: &[LbfgsStep], gradient: &Array1<f64>) -> Array1<f64> {
         let mut direction = -gradient;
         let mut shares = vec![0.0; past.len()];
         for (step, share) in past.iter().zip(&mut shares).rev() {
@@ -352,7 +360,13 @@ mod tests {
     }
 
     /// The gradient, element by element from the formula.
-    fn plain_gradient(vectors: &Array2<f32>, labels: &[u32], classes: usize, c: f64, at: &Regression) -> Vec<f64> {
+    fn plain_gradient(
+        vectors: &Array2<f32>,
+        labels: &[u32],
+        classes: usize,
+        c: f64,
+        at: &LogisticRegression,
+    ) -> Vec<f64> {
         let width = vectors.ncols();
         let ridge = if classes == 2 { 2.0 } else { 1.0 };
         let mut gradient: Vec<f64> = at.weight.iter().map(|w| ridge * w).collect();
@@ -374,10 +388,10 @@ mod tests {
     fn at_the_solution_the_gradient_is_nothing() {
         for (rows, width, classes, c) in [(60, 8, 3, 1.0), (60, 8, 2, 100.0), (300, 5, 4, 1e-3), (12, 40, 3, 1e4)] {
             let (vectors, labels) = drawn(rows, width, classes);
-            let data = Rows { vectors: vectors.view(), labels: &labels, classes, weights: None };
-            let found = Regression::fit(&data, c, &NEVER).unwrap();
+            let data = RegressionRows { vectors: vectors.view(), labels: &labels, classes, weights: None };
+            let found = LogisticRegression::fit(&data, c, &NEVER).unwrap();
             let size = |of: Vec<f64>| of.iter().map(|x| x * x).sum::<f64>().sqrt();
-            let start = size(plain_gradient(&vectors, &labels, classes, c, &Regression::zero(&data)));
+            let start = size(plain_gradient(&vectors, &labels, classes, c, &LogisticRegression::zero(&data)));
             let end = size(plain_gradient(&vectors, &labels, classes, c, &found));
             assert!(end <= 2.0 * TOLERANCE * start, "{rows} rows, {classes} classes, C {c}: {end} of {start}");
         }
@@ -389,8 +403,8 @@ mod tests {
         let x = [[1.0, 0.5], [2.0, -1.0], [-1.0, 0.25], [-0.5, -2.0], [0.75, 1.5], [-2.0, 1.0_f32]];
         let vectors = Array2::from(x.to_vec());
         let fit = |labels: &[u32], classes: usize| {
-            let data = Rows { vectors: vectors.view(), labels, classes, weights: None };
-            Regression::fit(&data, 0.5, &NEVER).unwrap()
+            let data = RegressionRows { vectors: vectors.view(), labels, classes, weights: None };
+            LogisticRegression::fit(&data, 0.5, &NEVER).unwrap()
         };
         let two = fit(&[1, 1, 0, 0, 1, 0], 2);
         let difference: Vec<f64> = (0..2).map(|j| two.weight[[1, j]] - two.weight[[0, j]]).collect();
@@ -414,14 +428,14 @@ mod tests {
             .map(|fold| [0, 1].map(|side| (0..120).filter(|row| (row / 3 % 4 == fold) == (side == 1)).collect()))
             .collect();
         let choose = |labels: &[u32]| {
-            let data = Rows { vectors: vectors.view(), labels, classes: 3, weights: None };
-            Regression::choose(&data, &splits, &NEVER).unwrap()
+            let data = RegressionRows { vectors: vectors.view(), labels, classes: 3, weights: None };
+            LogisticRegression::select_c(&data, &splits, &NEVER).unwrap()
         };
-        let right = |found: &Chosen, labels: &[u32]| {
+        let right = |found: &PenaltyChoice, labels: &[u32]| {
             let judged = splits.iter().flat_map(|[_, judged]| judged);
             let is_right =
                 |(row, log_p): &(&usize, &Vec<f32>)| (0..3).all(|k| log_p[k] <= log_p[labels[**row] as usize]);
-            judged.zip(&found.log_p).filter(is_right).count()
+            judged.zip(&found.log_probabilities).filter(is_right).count()
         };
         let clear = choose(&labels);
         assert!(right(&clear, &labels) > 80, "{}", right(&clear, &labels));
@@ -431,7 +445,7 @@ mod tests {
         labels.iter_mut().enumerate().for_each(|(i, label)| *label = (random.uniform(i as u64) * 3.0) as u32);
         let unclear = choose(&labels);
         assert!(right(&unclear, &labels) < 60 && unclear.scale < 0.5, "scale {}", unclear.scale);
-        assert!(unclear.log_p.iter().flatten().all(|log_p| (log_p.exp() - 1.0 / 3.0).abs() < 0.2));
+        assert!(unclear.log_probabilities.iter().flatten().all(|log_p| (log_p.exp() - 1.0 / 3.0).abs() < 0.2));
     }
 
     #[test]
@@ -439,10 +453,10 @@ mod tests {
         let (vectors, labels) = drawn(700, 12, 3);
         let of_classes = |labels: &[u32], of: [f32; 3]| labels.iter().map(|&k| of[k as usize]).collect::<Vec<_>>();
         let weights = of_classes(&labels, [1.0, 2.0, 0.5]);
-        let data = Rows { vectors: vectors.view(), labels: &labels, classes: 3, weights: Some(&weights) };
+        let data = RegressionRows { vectors: vectors.view(), labels: &labels, classes: 3, weights: Some(&weights) };
         let of_threads = |threads: usize| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            pool.install(|| Regression::fit(&data, 10.0, &NEVER).unwrap())
+            pool.install(|| LogisticRegression::fit(&data, 10.0, &NEVER).unwrap())
         };
         let one = of_threads(1);
         assert_eq!(one, of_threads(3));
@@ -451,8 +465,8 @@ mod tests {
         let twice = vectors.select(Axis(0), &again);
         let labels: Vec<u32> = again.iter().map(|&row| labels[row]).collect();
         let weights = of_classes(&labels, [1.0, 1.0, 0.5]);
-        let twice = Rows { vectors: twice.view(), labels: &labels, classes: 3, weights: Some(&weights) };
-        let twice = Regression::fit(&twice, 10.0, &NEVER).unwrap();
+        let twice = RegressionRows { vectors: twice.view(), labels: &labels, classes: 3, weights: Some(&weights) };
+        let twice = LogisticRegression::fit(&twice, 10.0, &NEVER).unwrap();
         assert!(one.weight.iter().zip(&twice.weight).all(|(a, b)| (a - b).abs() < 1e-4));
     }
 
@@ -465,8 +479,8 @@ mod tests {
             [learned, judged]
         };
         let choose = |vectors: &Array2<f32>, labels: &[u32], weights: Option<&[f32]>, splits: &[[Vec<usize>; 2]]| {
-            let data = Rows { vectors: vectors.view(), labels, classes: 3, weights };
-            Regression::choose(&data, splits, &NEVER).unwrap()
+            let data = RegressionRows { vectors: vectors.view(), labels, classes: 3, weights };
+            LogisticRegression::select_c(&data, splits, &NEVER).unwrap()
         };
         let weights: Vec<f32> = (0..90).map(|row| if row % 5 == 0 { 2.0 } else { 1.0 }).collect();
         let again: Vec<usize> = (0..90).chain((0..90).filter(|row| row % 5 == 0)).collect();
@@ -479,15 +493,15 @@ mod tests {
         assert!((weighted.scale / twice.scale - 1.0).abs() < 0.01, "{} {}", weighted.scale, twice.scale);
         let plain = choose(&vectors, &labels, None, &own);
         let ones = choose(&vectors, &labels, Some(&[1.0; 90]), &own);
-        assert_eq!((plain.c, plain.scale, &plain.log_p), (ones.c, ones.scale, &ones.log_p));
-        assert!((plain.scale, &plain.log_p) != (weighted.scale, &weighted.log_p));
+        assert_eq!((plain.c, plain.scale, &plain.log_probabilities), (ones.c, ones.scale, &ones.log_probabilities));
+        assert!((plain.scale, &plain.log_probabilities) != (weighted.scale, &weighted.log_probabilities));
     }
 
     #[test]
     fn a_fit_ends_when_it_is_told_to() {
         let (vectors, labels) = drawn(60, 8, 3);
-        let data = Rows { vectors: vectors.view(), labels: &labels, classes: 3, weights: None };
-        let found = Regression::fit(&data, 1.0, &AtomicBool::new(true));
+        let data = RegressionRows { vectors: vectors.view(), labels: &labels, classes: 3, weights: None };
+        let found = LogisticRegression::fit(&data, 1.0, &AtomicBool::new(true));
         assert!(matches!(found, Err(Error::Interrupted)));
     }
 }

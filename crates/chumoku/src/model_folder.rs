@@ -1,33 +1,35 @@
 //! Reading and writing what every model folder holds, trusting nothing that is read.
 
 mod checkpoints;
+mod entry_type;
 mod files;
 mod fingerprint;
 mod ngrams;
 mod replace;
 mod snapshot;
-mod standing;
 mod tensors;
 
 pub(crate) use checkpoints::{CHECKPOINTS, MANIFEST, STATE, checkpoints, remove_checkpoint};
 pub use checkpoints::{has_checkpoint, has_checkpoints};
+pub(crate) use entry_type::EntryType;
 pub(crate) use files::{
-    CARD, CHAT_TEMPLATE, CONFIG, GENERATION, LOCK, LOG, METRICS, NEXT, NGRAM_WEIGHTS, SOURCE_TOKENIZER, SPECIAL_TOKENS,
-    TOKENIZER, TOKENIZER_CONFIG, TRAINED_ON, TUNE, TUNE_LOG, WEIGHTS, check_files, has_trials, impostors,
-    is_as_good_as_empty, names, open, place_of, strangers,
+    CARD, CHAT_TEMPLATE, CONFIG, GENERATION, LOCK, LOG, METRICS, NEXT_RUN, NGRAM_WEIGHTS, SOURCE_TOKENIZER,
+    SPECIAL_TOKENS, TOKENIZER, TOKENIZER_CONFIG, TRAINED_ON, TUNE, TUNE_LOG, WEIGHTS, check_files, current_path,
+    entry_names, foreign_files, foreign_model_files, has_trials, is_effectively_empty, open_file,
 };
 pub use fingerprint::model_fingerprint;
 pub(crate) use ngrams::{NGRAMS, ngram_names, ngram_tensors, read_ngrams};
 #[cfg(test)]
 pub(crate) use replace::write_files;
-pub(crate) use replace::{clear, clear_checkpoints, publish, rename, settle, sync_folder, write_file};
-pub(crate) use snapshot::{Identity, OURS, Snapshot, read, read_snapshot, write_model};
+pub(crate) use replace::{
+    finish_move, publish, remove_checkpoints, remove_work_folder, rename, sync_folder, write_file,
+};
+pub(crate) use snapshot::{CHUMOKU_KEY, ModelIdentity, Snapshot, read_file, with_snapshot, write_model};
 pub use snapshot::{model_file, read_model_folder};
-pub(crate) use standing::Standing;
-pub(crate) use tensors::{Tensors, serialize};
+pub(crate) use tensors::{Tensors, serialize_tensors};
 
 use crate::lang::lang;
-use crate::params::{Layout, Params};
+use crate::params::{ParamLayout, Params};
 use crate::text::TextTokenizer;
 use crate::{Error, Result, tr};
 use chumoku_kernels::Precision;
@@ -40,16 +42,16 @@ use std::sync::Arc;
 
 /// Whether a folder holds a finished model.
 pub fn is_model_folder(folder: &Path) -> bool {
-    Standing::of(&place_of(folder, WEIGHTS)) != Standing::Nothing
+    EntryType::at(&current_path(folder, WEIGHTS)) != EntryType::Missing
 }
 
 /// Something wrong with a file of the folder.
-pub(crate) fn fault(folder: &Path, name: &str, problem: impl Into<String>) -> Error {
+pub(crate) fn model_file_error(folder: &Path, name: &str, problem: impl Into<String>) -> Error {
     Error::Model { path: folder.join(name), problem: problem.into() }
 }
 
 /// That a tensor is missing in a file of weights.
-pub(crate) fn no_tensor(name: &str) -> String {
+pub(crate) fn missing_tensor_message(name: &str) -> String {
     tr!("there is no tensor {name}", "テンソル {name} がありません")
 }
 
@@ -58,10 +60,10 @@ pub(crate) fn parse_weights<'a>(folder: &Snapshot, name: &str, bytes: &'a [u8]) 
     let unsound = |error: SafeTensorError| {
         let problem =
             tr!("not a sound safetensors file: {error}", "safetensors ファイルとして正しくありません: {error}");
-        fault(folder, name, problem)
+        model_file_error(folder, name, problem)
     };
     let (_, header) = SafeTensors::read_metadata(bytes).map_err(unsound)?;
-    folder.check(name, header.metadata().as_ref())?;
+    folder.check_generation(name, header.metadata().as_ref())?;
     SafeTensors::deserialize(bytes).map_err(unsound)
 }
 
@@ -69,20 +71,20 @@ pub(crate) fn parse_weights<'a>(folder: &Snapshot, name: &str, bytes: &'a [u8]) 
 pub(crate) fn read_config<C: DeserializeOwned>(folder: &Snapshot) -> Result<C> {
     // By one kind of reader everywhere: each would be compiled for every type.
     let text = snapshot::read_text(folder, CONFIG)?;
-    serde_json::from_slice(text.as_bytes()).map_err(|error| not_ours(folder, &error))
+    serde_json::from_slice(text.as_bytes()).map_err(|error| foreign_config_error(folder, &error))
 }
 
-fn not_ours(folder: &Path, error: &serde_json::Error) -> Error {
+fn foreign_config_error(folder: &Path, error: &serde_json::Error) -> Error {
     let problem = tr!(
         "not a configuration that `chumoku train` wrote: {error}",
         "`chumoku train` が書いた設定ではありません: {error}"
     );
-    fault(folder, CONFIG, problem)
+    model_file_error(folder, CONFIG, problem)
 }
 
 /// The key that every `config.json` has: of all of them, it alone is read to tell what the folder holds.
 #[derive(Debug, Deserialize)]
-pub(crate) struct ModelType {
+pub(crate) struct ModelTypeConfig {
     pub(crate) model_type: String,
     /// What Hugging Face's library calls the whole model, where it is a pretrained one.
     #[serde(default)]
@@ -113,25 +115,29 @@ pub enum ModelKind {
 
 impl ModelKind {
     /// Those whose `config.json` is ours alone.
-    const OURS: [ModelKind; 5] =
+    const CHUMOKU_KINDS: [ModelKind; 5] =
         [ModelKind::Classifier, ModelKind::Ngrams, ModelKind::Translator, ModelKind::LanguageModel, ModelKind::Tagger];
 
     /// What the folder holds.
     ///
     /// # Errors
     /// If it is no model folder, or of a kind that this version does not know.
-    pub fn of(folder: &Path) -> Result<ModelKind> {
-        read_snapshot(folder, ModelKind::of_snapshot)
+    pub fn from_folder(folder: &Path) -> Result<ModelKind> {
+        with_snapshot(folder, ModelKind::from_snapshot)
     }
 
-    pub(crate) fn of_snapshot(folder: &Snapshot) -> Result<ModelKind> {
+    pub(crate) fn from_snapshot(folder: &Snapshot) -> Result<ModelKind> {
         if let Some(kind) = pretrained_kind(folder) {
             return Ok(kind);
         }
         check_files(folder, &[CONFIG])?;
-        let kind: ModelType = read_config(folder)?;
-        kind.known().ok_or_else(|| {
-            fault(folder, CONFIG, kind.is_not(lang().pick("one that this version knows", "この版で使えるモデル")))
+        let kind: ModelTypeConfig = read_config(folder)?;
+        kind.kind().ok_or_else(|| {
+            model_file_error(
+                folder,
+                CONFIG,
+                kind.kind_mismatch(lang().pick("one that this version knows", "この版で使えるモデル")),
+            )
         })
     }
 
@@ -181,10 +187,10 @@ impl ModelKind {
 
 /// Which of them a folder holds as Hugging Face's library writes it, if any. Files of such a folder may be links.
 pub(crate) fn pretrained_kind(folder: &Path) -> Option<ModelKind> {
-    let path = place_of(folder, CONFIG);
+    let path = current_path(folder, CONFIG);
     if !path.exists() {
-        let first = small_json::<Vec<Module>>(&folder.join(MODULES))?.into_iter().next()?;
-        if first.is_static() {
+        let first = read_small_json::<Vec<SentenceModule>>(&folder.join(MODULES))?.into_iter().next()?;
+        if first.is_static_embedding() {
             return Some(ModelKind::Encoder);
         }
         let path = first.path;
@@ -196,12 +202,12 @@ pub(crate) fn pretrained_kind(folder: &Path) -> Option<ModelKind> {
 }
 
 fn pretrained_kind_at(path: &Path) -> Option<ModelKind> {
-    small_json::<ModelType>(path)?.pretrained()
+    read_small_json::<ModelTypeConfig>(path)?.pretrained_kind()
 }
 
 /// Whether Chumoku wrote what a folder holds.
 pub(crate) fn is_ours(folder: &Path) -> bool {
-    small_json::<ModelType>(&place_of(folder, CONFIG)).is_some_and(|kind| kind.is_ours())
+    read_small_json::<ModelTypeConfig>(&current_path(folder, CONFIG)).is_some_and(|kind| kind.is_chumoku())
 }
 
 /// The file of the steps in which sentence-transformers make vectors of texts.
@@ -209,22 +215,22 @@ pub(crate) const MODULES: &str = "modules.json";
 
 /// One of them.
 #[derive(Deserialize)]
-pub(crate) struct Module {
+pub(crate) struct SentenceModule {
     #[serde(default)]
     pub(crate) path: String,
     #[serde(rename = "type")]
     pub(crate) kind: String,
 }
 
-impl Module {
+impl SentenceModule {
     /// Whether it is a table of static vectors.
-    pub(crate) fn is_static(&self) -> bool {
+    pub(crate) fn is_static_embedding(&self) -> bool {
         self.kind.ends_with(".StaticEmbedding")
     }
 }
 
-fn small_json<T: DeserializeOwned>(path: &Path) -> Option<T> {
-    let is_file = std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() <= files::LARGEST_CONFIG);
+fn read_small_json<T: DeserializeOwned>(path: &Path) -> Option<T> {
+    let is_file = std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() <= files::MAX_CONFIG_BYTES);
     is_file.then(|| serde_json::from_slice(&std::fs::read(path).ok()?).ok())?
 }
 
@@ -234,14 +240,14 @@ pub(crate) const MODEL2VEC: &str = "model2vec";
 /// What `config.json` calls encoders that are read.
 const ENCODERS: [&str; 7] = ["bert", "roberta", "xlm-roberta", "camembert", "distilbert", "modernbert", MODEL2VEC];
 
-impl ModelType {
+impl ModelTypeConfig {
     /// Whether Chumoku wrote it.
-    pub(crate) fn is_ours(&self) -> bool {
+    pub(crate) fn is_chumoku(&self) -> bool {
         self.model_type.starts_with("chumoku_") || self.chumoku.is_some()
     }
 
     /// What a folder of somebody else's holds.
-    fn pretrained(&self) -> Option<ModelKind> {
+    fn pretrained_kind(&self) -> Option<ModelKind> {
         let is_any =
             |ends: &[&str]| self.architectures.iter().flatten().any(|name| ends.iter().any(|end| name.ends_with(end)));
         match self.model_type.as_str() {
@@ -253,14 +259,14 @@ impl ModelType {
         }
     }
 
-    fn known(&self) -> Option<ModelKind> {
-        let ours = ModelKind::OURS.into_iter().find(|kind| kind.model_type() == self.model_type);
-        ours.or_else(|| self.pretrained())
+    fn kind(&self) -> Option<ModelKind> {
+        let ours = ModelKind::CHUMOKU_KINDS.into_iter().find(|kind| kind.model_type() == self.model_type);
+        ours.or_else(|| self.pretrained_kind())
     }
 
     /// That the folder holds another kind of model, and which commands are for it.
-    pub(crate) fn is_not(&self, wanted: &str) -> String {
-        let found = self.known().or_else(|| self.pretrained()).map_or_else(
+    pub(crate) fn kind_mismatch(&self, wanted: &str) -> String {
+        let found = self.kind().or_else(|| self.pretrained_kind()).map_or_else(
             || match self.model_type.starts_with("chumoku_") {
                 false => tr!(
                     "a pretrained model of type \"{}\", which this version does not read",
@@ -287,7 +293,7 @@ pub(crate) fn read_tokenizer(
     vocabulary_sha256: Option<&str>,
 ) -> Result<TextTokenizer> {
     let tokenizer = TextTokenizer::read(&files::check_file(folder, name)?)?;
-    let (tokens, ids) = (tokenizer.vocab_size(), tokenizer.end_of_ids());
+    let (tokens, ids) = (tokenizer.vocab_size(), tokenizer.id_bound());
     if tokens != vocab_size || ids != tokens {
         let problem = tr!(
             "expected tokens numbered 0 to {}, as {CONFIG} says, found {tokens} up to number {}; it belongs to another \
@@ -297,7 +303,7 @@ pub(crate) fn read_tokenizer(
             vocab_size.saturating_sub(1),
             ids.saturating_sub(1)
         );
-        return Err(fault(folder, name, problem));
+        return Err(model_file_error(folder, name, problem));
     }
     if let Some(sha256) = vocabulary_sha256 {
         check_vocabulary(folder, name, &tokenizer, sha256)?;
@@ -314,19 +320,19 @@ pub(crate) fn check_vocabulary(folder: &Path, name: &str, tokenizer: &TextTokeni
         "expected the vocabulary that {CONFIG} names by its SHA-256, found another; it belongs to another model",
         "語彙の SHA-256 が {CONFIG} にある値と違います。別のモデルのファイルです"
     );
-    Err(fault(folder, name, problem))
+    Err(model_file_error(folder, name, problem))
 }
 
 pub(crate) fn f32_bytes(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|x| x.to_le_bytes()).collect()
 }
 
-pub(crate) fn floats(bytes: &[u8]) -> Vec<f32> {
+pub(crate) fn f32_from_bytes(bytes: &[u8]) -> Vec<f32> {
     bytes.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().expect("four bytes"))).collect()
 }
 
 /// Parameters as tensors.
-pub(crate) fn tensors_of(params: &Params<f32>) -> Tensors {
+pub(crate) fn param_tensors(params: &Params<f32>) -> Tensors {
     let layout = params.layout().iter();
     layout
         .map(|(name, shape, range)| (name.into(), Dtype::F32, shape.to_vec(), f32_bytes(&params.values()[range])))
@@ -337,11 +343,11 @@ pub(crate) fn tensors_of(params: &Params<f32>) -> Tensors {
 pub(crate) fn read_params(
     folder: &Path,
     tensors: &SafeTensors<'_>,
-    layout: &Arc<Layout>,
+    layout: &Arc<ParamLayout>,
     precision: Precision,
 ) -> Result<Params<f32>> {
     let find = |name: &str, shape: &[usize]| {
-        let view = tensors.tensor(name).map_err(|_| fault(folder, WEIGHTS, no_tensor(name)))?;
+        let view = tensors.tensor(name).map_err(|_| model_file_error(folder, WEIGHTS, missing_tensor_message(name)))?;
         if view.dtype() != Dtype::F32 || view.shape() != shape {
             let problem = tr!(
                 "tensor {name}: expected F32 {shape:?}, as {CONFIG} says, found {:?} {:?}",
@@ -349,7 +355,7 @@ pub(crate) fn read_params(
                 view.dtype(),
                 view.shape()
             );
-            return Err(fault(folder, WEIGHTS, problem));
+            return Err(model_file_error(folder, WEIGHTS, problem));
         }
         Ok(view)
     };
@@ -358,13 +364,13 @@ pub(crate) fn read_params(
     let mut params = Params::zeros(layout);
     params.set_precision(precision);
     for (name, shape, range) in layout.iter() {
-        let values = floats(find(name, shape)?.data());
+        let values = f32_from_bytes(find(name, shape)?.data());
         if let Some(value) = values.iter().find(|x| !x.is_finite()) {
             let problem = tr!(
                 "tensor {name} holds {value}, expected finite numbers",
                 "テンソル {name} に有限でない数 {value} があります"
             );
-            return Err(fault(folder, WEIGHTS, problem));
+            return Err(model_file_error(folder, WEIGHTS, problem));
         }
         params.values_mut()[range].copy_from_slice(&values);
     }
@@ -373,27 +379,27 @@ pub(crate) fn read_params(
 
 /// That the file holds no tensors but the parameters of the layout, if there is a network, and those in `others`: with more
 /// than that, the configuration is not the one that the weights belong to.
-pub(crate) fn check_no_others(
+pub(crate) fn check_no_extra_tensors(
     folder: &Path,
     tensors: &SafeTensors<'_>,
-    layout: Option<&Layout>,
+    layout: Option<&ParamLayout>,
     others: &[String],
 ) -> Result<()> {
     /// Names that are listed.
-    const SHOWN: usize = 4;
-    let parameters = layout.into_iter().flat_map(Layout::iter).map(|(name, ..)| name);
+    const MAX_LISTED: usize = 4;
+    let parameters = layout.into_iter().flat_map(ParamLayout::iter).map(|(name, ..)| name);
     let known: HashSet<&str> = parameters.chain(others.iter().map(String::as_str)).collect();
     let mut found: Vec<&str> = tensors.names().into_iter().filter(|name| !known.contains(name)).collect();
     if found.is_empty() {
         return Ok(());
     }
     found.sort_unstable();
-    let (count, shown) = (found.len(), found[..found.len().min(SHOWN)].join(", "));
-    let more = if count > SHOWN { ", …" } else { "" };
+    let (count, shown) = (found.len(), found[..found.len().min(MAX_LISTED)].join(", "));
+    let more = if count > MAX_LISTED { ", …" } else { "" };
     let problem = tr!(
         "expected the tensors of the model that {CONFIG} describes and no others, found {count} more: {shown}{more}; the \
          two files do not belong together",
         "{CONFIG} が示すモデルにないテンソルが {count} 個あります: {shown}{more}。二つのファイルは組になっていません"
     );
-    Err(fault(folder, WEIGHTS, problem))
+    Err(model_file_error(folder, WEIGHTS, problem))
 }

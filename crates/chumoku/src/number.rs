@@ -6,27 +6,27 @@
 //! its centre and its spread. The interval around it is conformal: its width is what held-out rows needed.
 
 use crate::label_blend::LabelBlend;
-use crate::ngram::Answer;
+use crate::ngram::NgramTarget;
 use crate::{sorting, tr};
 use serde::{Deserialize, Serialize};
 
 /// A number and the thresholds that it lies above.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Measured {
+pub struct NumberLabel {
     /// The number.
     pub number: f64,
     /// Indices of the thresholds below it, ascending.
     pub above: Vec<u32>,
 }
 
-impl Answer for Measured {
+impl NgramTarget for NumberLabel {
     const IS_SET: bool = true;
 
     fn numbers(&self) -> &[u32] {
         &self.above
     }
 
-    fn number(&self) -> Option<f64> {
+    fn regression_value(&self) -> Option<f64> {
         Some(self.number)
     }
 }
@@ -45,26 +45,26 @@ pub struct NumberScale {
 }
 
 /// Most different numbers of which each is a bin of its own.
-const MOST_LEVELS: usize = 24;
+const MAX_LEVELS: usize = 24;
 /// Bins of numbers that are more: of equally many rows.
-const BINS: usize = 20;
+const MAX_BINS: usize = 20;
 
 impl NumberScale {
     /// The scale of numbers of which at least two differ.
-    pub fn of(numbers: &[f64]) -> NumberScale {
+    pub fn fit(numbers: &[f64]) -> NumberScale {
         let mut sorted = numbers.to_vec();
         sorted.sort_by(f64::total_cmp);
         let mut different = sorted.clone();
         different.dedup();
-        let thresholds: Vec<f64> = match different.len() <= MOST_LEVELS {
-            true => different.windows(2).map(|pair| between(pair[0], pair[1])).collect(),
+        let thresholds: Vec<f64> = match different.len() <= MAX_LEVELS {
+            true => different.windows(2).map(|pair| short_decimal_between(pair[0], pair[1])).collect(),
             false => {
                 let cut = |bin: usize| {
-                    let at = sorted[(bin * sorted.len() / BINS).min(sorted.len() - 1)];
+                    let at = sorted[(bin * sorted.len() / MAX_BINS).min(sorted.len() - 1)];
                     let next = different.partition_point(|&x| x <= at);
-                    different.get(next).map(|&next| between(at, next))
+                    different.get(next).map(|&next| short_decimal_between(at, next))
                 };
-                let mut cuts: Vec<f64> = (1..BINS).filter_map(cut).collect();
+                let mut cuts: Vec<f64> = (1..MAX_BINS).filter_map(cut).collect();
                 cuts.dedup();
                 cuts
             }
@@ -92,12 +92,12 @@ impl NumberScale {
     }
 
     /// A number as the answer to all questions.
-    pub fn measured(&self, number: f64) -> Measured {
-        Measured { number, above: (0..self.bin(number) as u32).collect() }
+    pub fn label(&self, number: f64) -> NumberLabel {
+        NumberLabel { number, above: (0..self.bin(number) as u32).collect() }
     }
 
     /// The names of the questions.
-    pub fn labels(&self) -> Vec<String> {
+    pub fn threshold_labels(&self) -> Vec<String> {
         self.thresholds.iter().map(|t| format!("> {t}")).collect()
     }
 
@@ -107,18 +107,18 @@ impl NumberScale {
     }
 
     /// The level nearest to a number.
-    pub fn nearest(&self, number: f64) -> usize {
+    pub fn nearest_level(&self, number: f64) -> usize {
         let distance = |bin: &usize| (self.values[*bin] - number).abs();
         (0..self.values.len()).min_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap_or_default()
     }
 
     /// Whether the level nearest to the number `told` is the true one.
-    pub(crate) fn is_level(&self, told: f64, truth: f64) -> bool {
-        self.values.get(self.nearest(told)) == Some(&truth)
+    pub(crate) fn is_nearest_level(&self, told: f64, truth: f64) -> bool {
+        self.values.get(self.nearest_level(told)) == Some(&truth)
     }
 
     /// Probabilities of the bins, from those of lying above each threshold.
-    fn bins(&self, above: &[f32]) -> Vec<f64> {
+    fn bin_probabilities(&self, above: &[f32]) -> Vec<f64> {
         let mut falling = above.to_vec();
         rearrange(&mut falling);
         let falling: Vec<f64> = falling.into_iter().map(f64::from).collect();
@@ -127,7 +127,7 @@ impl NumberScale {
     }
 
     /// Mean and standard deviation of the number.
-    fn moments(&self, bins: &[f64]) -> [f64; 2] {
+    fn mean_and_deviation(&self, bins: &[f64]) -> [f64; 2] {
         let mean: f64 = bins.iter().zip(&self.values).map(|(p, v)| p * v).sum();
         let of_bin = |((p, v), w): ((&f64, &f64), &f64)| p * (w + (v - mean) * (v - mean));
         let variance: f64 = bins.iter().zip(&self.values).zip(&self.variances).map(of_bin).sum();
@@ -178,11 +178,11 @@ impl NumberScale {
 /// Whatever the questions are answered one by one, a number above a threshold is above all lower ones: rearranged into falling order,
 /// the answers are nowhere worse (Chernozhukov, Fernández-Val and Galichon 2010).
 pub(crate) fn rearrange(above: &mut [f32]) {
-    sorting::by(above, |a, b| b.total_cmp(a));
+    sorting::sort_by(above, |a, b| b.total_cmp(a));
 }
 
 /// The shortest decimal well between two numbers.
-fn between(low: f64, high: f64) -> f64 {
+fn short_decimal_between(low: f64, high: f64) -> f64 {
     let middle = low + 0.5 * (high - low);
     let quarter = 0.25 * (high - low);
     let rounded = |digits: i32| {
@@ -239,14 +239,14 @@ impl Estimate {
 /// The share of true numbers that intervals are to hold.
 pub(crate) const COVERAGE: f64 = 0.9;
 /// The floor of the spread as a share of the values' standard deviation.
-const FLOOR: f64 = 0.1;
+const SPREAD_FLOOR: f64 = 0.1;
 /// Parts that the validation rows are cut into, so that each is judged by what was fitted on the others.
-const PARTS: usize = 5;
+const FOLDS: usize = 5;
 
 impl NumberBlend {
     /// The network alone, as it is.
-    pub(crate) fn attention(scale: NumberScale) -> NumberBlend {
-        let blend = LabelBlend::attention(scale.thresholds.len());
+    pub(crate) fn network_only(scale: NumberScale) -> NumberBlend {
+        let blend = LabelBlend::network_only(scale.thresholds.len());
         NumberBlend { scale, blend, margin: None, floor: 0.0 }
     }
 
@@ -258,20 +258,20 @@ impl NumberBlend {
         scale: &NumberScale,
         attention: &[Vec<f32>],
         ngrams: &[Vec<f32>],
-        rows: (&[Measured], Option<&[f32]>),
+        rows: (&[NumberLabel], Option<&[f32]>),
     ) -> NumberBlend {
-        NumberBlend::fit_sure(scale, attention, ngrams, rows).0
+        NumberBlend::fit_with_confidences(scale, attention, ngrams, rows).0
     }
 
     /// The same, and of each row how sure a blend of the others is of the nearest level, and whether that is the row's number.
-    pub(crate) fn fit_sure(
+    pub(crate) fn fit_with_confidences(
         scale: &NumberScale,
         attention: &[Vec<f32>],
         ngrams: &[Vec<f32>],
-        (truth, weights): (&[Measured], Option<&[f32]>),
+        (truth, weights): (&[NumberLabel], Option<&[f32]>),
     ) -> (NumberBlend, Vec<(f32, bool)>) {
-        let spread = scale.moments(&vec![1.0 / scale.values.len().max(1) as f64; scale.values.len()])[1];
-        let floor = FLOOR * spread;
+        let spread = scale.mean_and_deviation(&vec![1.0 / scale.values.len().max(1) as f64; scale.values.len()])[1];
+        let floor = SPREAD_FLOOR * spread;
         let labels = scale.thresholds.len();
         let of_rows = |is_in: &dyn Fn(usize) -> bool| {
             let rows: Vec<usize> = (0..truth.len()).filter(|&row| is_in(row)).collect();
@@ -284,39 +284,39 @@ impl NumberBlend {
             NumberBlend { scale: scale.clone(), blend, margin: None, floor }
         };
         let (mut residuals, mut sure) = (Vec::with_capacity(truth.len()), Vec::with_capacity(truth.len()));
-        for part in 0..PARTS {
-            let others = of_rows(&|row| row % PARTS != part);
-            for row in (part..truth.len()).step_by(PARTS) {
+        for part in 0..FOLDS {
+            let others = of_rows(&|row| row % FOLDS != part);
+            for row in (part..truth.len()).step_by(FOLDS) {
                 let above = others.blend.probabilities(&attention[row], ngrams.get(row).map(Vec::as_slice));
-                let [score, spread] = others.centre(&above);
+                let [score, spread] = others.center_and_spread(&above);
                 residuals.push((truth[row].number - score).abs() / spread.max(f64::MIN_POSITIVE));
-                sure.push((others.sureness(&above), scale.is_level(score, truth[row].number)));
+                sure.push((others.confidence(&above), scale.is_nearest_level(score, truth[row].number)));
             }
         }
-        (NumberBlend { margin: conformal(residuals), ..of_rows(&|_| true) }, sure)
+        (NumberBlend { margin: conformal_margin(residuals), ..of_rows(&|_| true) }, sure)
     }
 
     /// What was fitted on log-odds of n-grams alone, without a network.
-    pub(crate) fn of_ngrams(self) -> NumberBlend {
-        NumberBlend { blend: self.blend.of_ngrams(), ..self }
+    pub(crate) fn into_ngrams_only(self) -> NumberBlend {
+        NumberBlend { blend: self.blend.into_ngrams_only(), ..self }
     }
 
     /// How sure it is of the level nearest to the number: the probability of the bin.
-    pub(crate) fn sureness(&self, above: &[f32]) -> f32 {
-        let [score, _] = self.centre(above);
-        self.scale.bins(above)[self.scale.nearest(score)] as f32
+    pub(crate) fn confidence(&self, above: &[f32]) -> f32 {
+        let [score, _] = self.center_and_spread(above);
+        self.scale.bin_probabilities(above)[self.scale.nearest_level(score)] as f32
     }
 
     /// The number, and the spread that its interval is measured in.
-    fn centre(&self, above: &[f32]) -> [f64; 2] {
-        let bins = self.scale.bins(above);
-        let [_, deviation] = self.scale.moments(&bins);
+    fn center_and_spread(&self, above: &[f32]) -> [f64; 2] {
+        let bins = self.scale.bin_probabilities(above);
+        let [_, deviation] = self.scale.mean_and_deviation(&bins);
         [self.scale.median(&bins), deviation + self.floor]
     }
 
     /// The number with its interval, from the probabilities of lying above each threshold.
     pub fn estimate(&self, above: &[f32]) -> Estimate {
-        let [score, spread] = self.centre(above);
+        let [score, spread] = self.center_and_spread(above);
         let [least, most] = self.scale.range;
         let half = self.margin.map_or(f64::INFINITY, |margin| margin * spread);
         Estimate { score, low: (score - half).max(least).min(score), high: (score + half).min(most).max(score) }
@@ -345,7 +345,7 @@ impl NumberBlend {
 }
 
 /// The ⌈(n + 1) · 90 %⌉-th smallest residual, if there are so many: a new one is no larger with a probability of at least 90 %.
-fn conformal(mut residuals: Vec<f64>) -> Option<f64> {
+fn conformal_margin(mut residuals: Vec<f64>) -> Option<f64> {
     residuals.sort_by(f64::total_cmp);
     let rank = ((residuals.len() + 1) as f64 * COVERAGE).ceil() as usize;
     residuals.get(rank - 1).copied()
@@ -359,31 +359,31 @@ mod tests {
     #[test]
     fn few_numbers_are_levels_and_many_are_bins_of_equally_many() {
         let stars: Vec<f64> = (0..100).map(|i| f64::from(i % 5 + 1)).collect();
-        let scale = NumberScale::of(&stars);
+        let scale = NumberScale::fit(&stars);
         assert_eq!(
             (&scale.thresholds[..], &scale.values[..]),
             (&[1.5, 2.5, 3.5, 4.5][..], &[1.0, 2.0, 3.0, 4.0, 5.0][..])
         );
         assert!(scale.has_levels() && scale.range == [1.0, 5.0]);
-        assert_eq!(scale.labels()[0], "> 1.5");
-        assert_eq!(scale.measured(3.0).above, [0, 1]);
-        assert_eq!((scale.nearest(2.4), scale.nearest(9.0)), (1, 4));
+        assert_eq!(scale.threshold_labels()[0], "> 1.5");
+        assert_eq!(scale.label(3.0).above, [0, 1]);
+        assert_eq!((scale.nearest_level(2.4), scale.nearest_level(9.0)), (1, 4));
 
         let prices: Vec<f64> = (0..1000).map(|i| f64::from(i * i) * 0.01).collect();
-        let scale = NumberScale::of(&prices);
-        assert_eq!((scale.values.len(), scale.has_levels()), (BINS, false));
-        let mut rows = vec![0; BINS];
+        let scale = NumberScale::fit(&prices);
+        assert_eq!((scale.values.len(), scale.has_levels()), (MAX_BINS, false));
+        let mut rows = vec![0; MAX_BINS];
         prices.iter().for_each(|&x| rows[scale.bin(x)] += 1);
         assert!(rows.iter().all(|n| (49..=51).contains(n)), "{rows:?}");
         scale.check().unwrap();
         // Decimals that no sum of many equals are levels too.
         let tenths: Vec<f64> = (0..3000).map(|i| f64::from(i % 3 + 1) / 10.0).collect();
-        let scale = NumberScale::of(&tenths);
+        let scale = NumberScale::fit(&tenths);
         assert!(scale.has_levels() && scale.values == [0.1, 0.2, 0.3], "{scale:?}");
         // A number that nearly all rows have is a bin, and no bin is empty.
         let mut zeros = vec![0.0; 900];
         zeros.extend((1..=100).map(f64::from));
-        let scale = NumberScale::of(&zeros);
+        let scale = NumberScale::fit(&zeros);
         assert!(scale.thresholds[0] > 0.0 && scale.values[0] == 0.0, "{scale:?}");
         scale.check().unwrap();
     }
@@ -391,46 +391,50 @@ mod tests {
     #[test]
     fn thresholds_are_short_and_lie_between() {
         for (low, high, expected) in [(1.0, 2.0, 1.5), (3.1, 3.2, 3.15), (0.0, 1000.0, 500.0), (-2.0, -1.0, -1.5)] {
-            assert_eq!(between(low, high), expected, "{low} {high}");
+            assert_eq!(short_decimal_between(low, high), expected, "{low} {high}");
         }
         for (low, high) in [(1.0, 1.0 + f64::EPSILON), (1e99, 2e99), (-1e-300, 1e-300), (0.1, 0.1 + 1e-12)] {
-            let found = between(low, high);
+            let found = short_decimal_between(low, high);
             assert!(low <= found && found < high, "{low} {high} {found}");
         }
     }
 
     #[test]
     fn centres_are_those_of_the_distribution() {
-        let scale = NumberScale::of(&[1.0, 2.0, 3.0]);
+        let scale = NumberScale::fit(&[1.0, 2.0, 3.0]);
         // All of it at 2, or half of it on each side.
-        let bins = scale.bins(&[1.0, 0.0]);
-        assert_eq!((&bins[..], scale.moments(&bins), scale.median(&bins)), (&[0.0, 1.0, 0.0][..], [2.0, 0.0], 2.0));
-        let bins = scale.bins(&[0.5, 0.5]);
-        let [mean, deviation] = scale.moments(&bins);
+        let bins = scale.bin_probabilities(&[1.0, 0.0]);
+        assert_eq!(
+            (&bins[..], scale.mean_and_deviation(&bins), scale.median(&bins)),
+            (&[0.0, 1.0, 0.0][..], [2.0, 0.0], 2.0)
+        );
+        let bins = scale.bin_probabilities(&[0.5, 0.5]);
+        let [mean, deviation] = scale.mean_and_deviation(&bins);
         assert_eq!((mean, scale.median(&bins)), (2.0, 2.0));
         assert!((deviation - 1.0).abs() < 1e-12);
         // Answers that contradict each other are put in order.
-        assert_eq!(scale.bins(&[0.2, 0.6]), scale.bins(&[0.6, 0.2]));
+        assert_eq!(scale.bin_probabilities(&[0.2, 0.6]), scale.bin_probabilities(&[0.6, 0.2]));
         // It rises with each probability.
-        let medians: Vec<f64> = (0..=20).map(|i| scale.median(&scale.bins(&[i as f32 / 20.0, 0.0]))).collect();
+        let medians: Vec<f64> =
+            (0..=20).map(|i| scale.median(&scale.bin_probabilities(&[i as f32 / 20.0, 0.0]))).collect();
         assert!(medians.is_sorted() && medians[0] == 1.0 && medians[20] == 2.0 && medians[9] < medians[10]);
     }
 
     /// Log-odds of a number that is `z` and noise, and the number.
-    fn rows(scale: &NumberScale, n: usize, stream: u64) -> (Vec<Vec<f32>>, Vec<Measured>) {
+    fn rows(scale: &NumberScale, n: usize, stream: u64) -> (Vec<Vec<f32>>, Vec<NumberLabel>) {
         let random = Philox::new(1, stream);
         let row = |i: usize| {
             let z = 2.0 * random.normal(2 * i as u64) + 3.0;
             let number = f64::from(z + random.normal(2 * i as u64 + 1)).round().clamp(1.0, 5.0);
             // The logistic that is nearest to this normal.
-            (scale.thresholds.iter().map(|&t| 1.7 * (z - t as f32)).collect(), scale.measured(number))
+            (scale.thresholds.iter().map(|&t| 1.7 * (z - t as f32)).collect(), scale.label(number))
         };
         (0..n).map(row).unzip()
     }
 
     #[test]
     fn intervals_hold_as_many_as_they_promise() {
-        let scale = NumberScale::of(&[1.0, 2.0, 3.0, 4.0, 5.0]);
+        let scale = NumberScale::fit(&[1.0, 2.0, 3.0, 4.0, 5.0]);
         let (z, truth) = rows(&scale, 1000, 1);
         let blend = NumberBlend::fit(&scale, &z, &[], (&truth, None));
         blend.check(4).unwrap();
@@ -451,18 +455,18 @@ mod tests {
     /// Where levels are answered from a probability on that was chosen on other rows, the nearest is right as often as promised.
     #[test]
     fn promises_of_levels_are_kept() {
-        let scale = NumberScale::of(&[1.0, 2.0, 3.0, 4.0, 5.0]);
+        let scale = NumberScale::fit(&[1.0, 2.0, 3.0, 4.0, 5.0]);
         let (mut kept, mut answered, runs) = (0, 0, 100);
         for run in 0..runs {
             let (z, truth) = rows(&scale, 500, 1_000 + run);
-            let (blend, sure) = NumberBlend::fit_sure(&scale, &z, &[], (&truth, None));
+            let (blend, sure) = NumberBlend::fit_with_confidences(&scale, &z, &[], (&truth, None));
             assert_eq!((sure.len(), blend.margin), (500, NumberBlend::fit(&scale, &z, &[], (&truth, None)).margin));
-            let step = crate::Caution::fit(&sure, &[]).step(0.8).unwrap();
+            let step = crate::AbstentionCalibration::fit(&sure, &[]).threshold_for(0.8).unwrap();
             let (z, truth) = rows(&scale, 4_000, 10_000 + run);
-            let of_row = |(z, y): (&Vec<f32>, &Measured)| {
+            let of_row = |(z, y): (&Vec<f32>, &NumberLabel)| {
                 let above = blend.blend.probabilities(z, None);
-                let is_right = scale.is_level(blend.estimate(&above).score, y.number);
-                (blend.sureness(&above) >= step.confidence).then_some(is_right)
+                let is_right = scale.is_nearest_level(blend.estimate(&above).score, y.number);
+                (blend.confidence(&above) >= step.confidence).then_some(is_right)
             };
             let told: Vec<bool> = z.iter().zip(&truth).filter_map(of_row).collect();
             answered += told.len();
@@ -475,25 +479,29 @@ mod tests {
 
     #[test]
     fn the_nearest_level_is_as_probable_as_its_bin() {
-        let blend = NumberBlend::attention(NumberScale::of(&[1.0, 2.0, 3.0]));
+        let blend = NumberBlend::network_only(NumberScale::fit(&[1.0, 2.0, 3.0]));
         // 2 with 0.6, 1 with 0.3 and 3 with 0.1.
-        assert!((blend.sureness(&[0.7, 0.1]) - 0.6).abs() < 1e-6);
-        assert!(blend.scale.is_level(2.4, 2.0) && !blend.scale.is_level(2.6, 2.0) && !blend.scale.is_level(2.4, 2.4));
+        assert!((blend.confidence(&[0.7, 0.1]) - 0.6).abs() < 1e-6);
+        assert!(
+            blend.scale.is_nearest_level(2.4, 2.0)
+                && !blend.scale.is_nearest_level(2.6, 2.0)
+                && !blend.scale.is_nearest_level(2.4, 2.4)
+        );
     }
 
     #[test]
     fn rows_are_judged_by_what_was_fitted_on_others() {
-        let scale = NumberScale::of(&[1.0, 2.0, 3.0, 4.0, 5.0]);
+        let scale = NumberScale::fit(&[1.0, 2.0, 3.0, 4.0, 5.0]);
         let (mut judged, mut seen) = (0.0, 0.0);
         for stream in 0..40 {
             let (z, truth) = rows(&scale, 20, 100 + stream);
             let blend = NumberBlend::fit(&scale, &z, &[], (&truth, None));
-            let residual = |(z, y): (&Vec<f32>, &Measured)| {
-                let [score, spread] = blend.centre(&blend.blend.probabilities(z, None));
+            let residual = |(z, y): (&Vec<f32>, &NumberLabel)| {
+                let [score, spread] = blend.center_and_spread(&blend.blend.probabilities(z, None));
                 (y.number - score).abs() / spread
             };
             judged += blend.margin.unwrap();
-            seen += conformal(z.iter().zip(&truth).map(residual).collect()).unwrap();
+            seen += conformal_margin(z.iter().zip(&truth).map(residual).collect()).unwrap();
         }
         // Rows that the blend was fitted on lie nearer to it than others do.
         assert!(judged > 1.03 * seen, "{judged} {seen}");
@@ -510,7 +518,7 @@ mod tests {
 
     #[test]
     fn damaged_scales_are_found() {
-        let good = NumberBlend::attention(NumberScale::of(&[1.0, 2.0, 3.0]));
+        let good = NumberBlend::network_only(NumberScale::fit(&[1.0, 2.0, 3.0]));
         good.check(2).unwrap();
         assert!(good.check(3).is_err());
         let broken: [&dyn Fn(&mut NumberBlend); 5] = [

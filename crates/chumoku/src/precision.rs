@@ -11,7 +11,7 @@ pub(crate) fn serialize<S: Serializer>(precision: &Precision, serializer: S) -> 
 
 pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Precision, D::Error> {
     let name = String::deserialize(deserializer)?;
-    Precision::named(&name).ok_or_else(|| {
+    Precision::from_name(&name).ok_or_else(|| {
         D::Error::custom(tr!(
             "precision: expected highest, high or medium, got {name:?}",
             "precision: highest、high、medium のいずれかが必要ですが、{name:?} です"

@@ -29,7 +29,7 @@ impl Prediction {
     }
 
     /// The confidence, and whether the answer is right.
-    pub(crate) fn sure(&self, label: u32) -> (f32, bool) {
+    pub(crate) fn confidence_and_correctness(&self, label: u32) -> (f32, bool) {
         let class = self.class();
         (self.probabilities[class], class as u32 == label)
     }
@@ -37,13 +37,13 @@ impl Prediction {
     /// The confidences of the whole predictor, of its network and of its n-grams, as far as there are these, each with whether its answer is
     /// this label.
     #[must_use]
-    pub fn sure_of(&self, label: usize) -> [Option<(f32, bool)>; 3] {
+    pub fn member_confidences(&self, label: usize) -> [Option<(f32, bool)>; 3] {
         let of_half = |log_p: &[f32]| {
             let most = (0..log_p.len()).reduce(|best, class| if log_p[class] > log_p[best] { class } else { best })?;
             Some((log_p[most].exp(), most == label))
         };
         let halves = [of_half(&self.attention), self.ngrams.as_deref().and_then(of_half)];
-        let whole = self.sure(label as u32);
+        let whole = self.confidence_and_correctness(label as u32);
         [Some(whole), halves[0], halves[1]]
     }
 
@@ -55,6 +55,6 @@ impl Prediction {
 
     /// Classes by falling probability.
     pub fn ranked(&self) -> Vec<usize> {
-        sorting::falling(&self.probabilities)
+        sorting::argsort_descending(&self.probabilities)
     }
 }

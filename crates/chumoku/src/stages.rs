@@ -45,24 +45,24 @@ pub const REPORT: StageName = ["report", "報告"];
 /// Answers, or the files of a model.
 pub const WRITING: StageName = ["writing", "書き込み"];
 
-static IS_ON: AtomicBool = AtomicBool::new(false);
-static WATCH: Mutex<Option<Watch>> = Mutex::new(None);
+static IS_RECORDING: AtomicBool = AtomicBool::new(false);
+static RECORDER: Mutex<Option<StageRecorder>> = Mutex::new(None);
 
 /// What has been found so far.
-struct Watch {
+struct StageRecorder {
     /// In the order in which they first began.
-    found: Vec<StageTime>,
+    times: Vec<StageTime>,
     /// Stages that have begun and not ended, by their places above; the innermost last.
     open: Vec<usize>,
     since: Instant,
     processor_since: Option<Duration>,
 }
 
-impl Watch {
+impl StageRecorder {
     /// Counts the time since the last change for the innermost stage.
-    fn change(&mut self) {
+    fn account_time(&mut self) {
         let (now, processor) = (Instant::now(), processor_time());
-        if let Some(stage) = self.open.last().map(|&at| &mut self.found[at]) {
+        if let Some(stage) = self.open.last().map(|&at| &mut self.times[at]) {
             stage.duration += now - self.since;
             let both = processor.zip(self.processor_since);
             stage.processor = stage.processor.zip(both).map(|(sum, (now, since))| sum + now.saturating_sub(since));
@@ -71,69 +71,69 @@ impl Watch {
     }
 
     fn begin(&mut self, name: StageName) {
-        self.change();
-        let at = self.found.iter().position(|stage| stage.name == name).unwrap_or_else(|| {
+        self.account_time();
+        let at = self.times.iter().position(|stage| stage.name == name).unwrap_or_else(|| {
             let processor = Some(Duration::ZERO);
-            self.found.push(StageTime { name, times: 0, duration: Duration::ZERO, processor });
-            self.found.len() - 1
+            self.times.push(StageTime { name, times: 0, duration: Duration::ZERO, processor });
+            self.times.len() - 1
         });
-        self.found[at].times += 1;
+        self.times[at].times += 1;
         self.open.push(at);
     }
 }
 
 /// Runs `work` and tells where its time went. Of two at a time, the second finds nothing.
-pub fn watch<R>(work: impl FnOnce() -> R) -> (R, Vec<StageTime>) {
+pub fn record_stages<R>(work: impl FnOnce() -> R) -> (R, Vec<StageTime>) {
     /// Even where `work` panics.
-    struct Off;
-    impl Drop for Off {
+    struct StopOnDrop;
+    impl Drop for StopOnDrop {
         fn drop(&mut self) {
-            IS_ON.store(false, Ordering::SeqCst);
-            *watched() = None;
+            IS_RECORDING.store(false, Ordering::SeqCst);
+            *recorder() = None;
         }
     }
-    if watched().is_some() {
+    if recorder().is_some() {
         return (work(), Vec::new());
     }
-    let mut watch = Watch { found: Vec::new(), open: Vec::new(), since: Instant::now(), processor_since: None };
+    let mut watch = StageRecorder { times: Vec::new(), open: Vec::new(), since: Instant::now(), processor_since: None };
     watch.begin(REST);
-    *watched() = Some(watch);
-    IS_ON.store(true, Ordering::SeqCst);
-    let _off = Off;
+    *recorder() = Some(watch);
+    IS_RECORDING.store(true, Ordering::SeqCst);
+    let _off = StopOnDrop;
     let result = work();
-    let found = watched().as_mut().map(|watch| {
-        watch.change();
-        std::mem::take(&mut watch.found)
+    let found = recorder().as_mut().map(|watch| {
+        watch.account_time();
+        std::mem::take(&mut watch.times)
     });
     (result, found.unwrap_or_default())
 }
 
-fn watched() -> std::sync::MutexGuard<'static, Option<Watch>> {
-    WATCH.lock().unwrap_or_else(PoisonError::into_inner)
+fn recorder() -> std::sync::MutexGuard<'static, Option<StageRecorder>> {
+    RECORDER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The command is in a stage until this is dropped.
 #[derive(Debug)]
 #[must_use]
-pub struct Stage {
+pub struct StageGuard {
     is_on: bool,
 }
 
 /// Begins a stage, inside of the one that goes on. Next to nothing where nobody watches.
-pub fn begin(name: StageName) -> Stage {
-    if !IS_ON.load(Ordering::Relaxed) {
-        return Stage { is_on: false };
+pub fn begin(name: StageName) -> StageGuard {
+    if !IS_RECORDING.load(Ordering::Relaxed) {
+        return StageGuard { is_on: false };
     }
-    let is_on = watched().as_mut().map(|watch| watch.begin(name)).is_some();
-    Stage { is_on }
+    let is_on = recorder().as_mut().map(|watch| watch.begin(name)).is_some();
+    StageGuard { is_on }
 }
 
-impl Drop for Stage {
+impl Drop for StageGuard {
     fn drop(&mut self) {
         if self.is_on
-            && let Some(watch) = watched().as_mut()
+            && let Some(watch) = recorder().as_mut()
         {
-            watch.change();
+            watch.account_time();
             // The outermost ends with the watching.
             if watch.open.len() > 1 {
                 watch.open.pop();
@@ -166,7 +166,7 @@ mod tests {
         // the most.
         let (mut least, mut most) = ([Duration::ZERO; 3], [Duration::ZERO; 3]);
         let start = Instant::now();
-        let (nothing, found) = watch(|| {
+        let (nothing, found) = record_stages(|| {
             least[0] += timed(|| sleep(TIME));
             let outer_start = Instant::now();
             let outer = super::begin(OUTER);
@@ -179,7 +179,7 @@ mod tests {
             }
             // The second watch finds nothing, and its stages are the first's.
             let mut nothing = Vec::new();
-            most[2] += timed(|| nothing = watch(|| drop(super::begin(INNER))).1);
+            most[2] += timed(|| nothing = record_stages(|| drop(super::begin(INNER))).1);
             drop(outer);
             most[1] = outer_start.elapsed() - least[2];
             nothing
@@ -206,7 +206,7 @@ mod tests {
                 std::hint::spin_loop();
             }
         };
-        let ((), found) = watch(|| {
+        let ((), found) = record_stages(|| {
             let _stage = super::begin(OUTER);
             std::thread::scope(|scope| [scope.spawn(busy), scope.spawn(busy)].map(|thread| thread.join().unwrap()));
         });
@@ -216,9 +216,9 @@ mod tests {
         }
 
         // Off again, also after a panic.
-        let panicked = std::panic::catch_unwind(|| watch(|| panic!("on purpose")));
+        let panicked = std::panic::catch_unwind(|| record_stages(|| panic!("on purpose")));
         assert!(panicked.is_err());
         assert!(!super::begin(OUTER).is_on);
-        assert_eq!(watch(|| ()).1.len(), 1);
+        assert_eq!(record_stages(|| ()).1.len(), 1);
     }
 }

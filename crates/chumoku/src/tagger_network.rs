@@ -1,10 +1,10 @@
 //! The network of a tagger: the tokens of a text, the token of each unit, and what the network says of each.
 
 use crate::crf::TaggerBlend;
-use crate::inference::{BATCH_TOKENS, Framed, by_length, side_by_side};
-use crate::models::{TokenTagger, TokenTaggerConfig, Units};
+use crate::inference::{BATCH_TOKENS, InputFraming, batches_by_length, map_batches};
+use crate::layer_errors::layer_error_message;
+use crate::models::{TaggedUnits, TokenTagger, TokenTaggerConfig};
 use crate::nn::{Offsets, Tokens};
-use crate::of_layers::of_layers;
 use crate::params::Params;
 use crate::text::{TextTokenizer, windows};
 use crate::{Error, Result, tr};
@@ -49,20 +49,20 @@ pub(crate) struct UnitRow {
     /// The first token of each unit, ascending; empty where the text has no tokens.
     pub(crate) tokens: Vec<usize>,
     /// How many units of its token stand before each.
-    pub(crate) places: Vec<u32>,
+    pub(crate) positions: Vec<u32>,
 }
 
 /// Tokens that are read together, and the units that are told about: those in the middle of a long text's window.
 #[derive(Clone, Debug)]
-pub(crate) struct Piece {
+pub(crate) struct TaggerWindow {
     pub(crate) row: usize,
-    pub(crate) read: Range<usize>,
+    pub(crate) tokens: Range<usize>,
     pub(crate) units: Range<usize>,
 }
 
 impl UnitRow {
     /// Reads a text whose units, in bytes, lie one behind the other.
-    pub(crate) fn of(tokenizer: &TextTokenizer, text: &str, units: &[Range<usize>]) -> Result<UnitRow> {
+    pub(crate) fn encode(tokenizer: &TextTokenizer, text: &str, units: &[Range<usize>]) -> Result<UnitRow> {
         let encoded = tokenizer.encode(text)?;
         let mut row = UnitRow { ids: encoded.ids, units: units.len(), ..UnitRow::default() };
         if row.ids.is_empty() {
@@ -77,11 +77,11 @@ impl UnitRow {
             let is_covered = encoded.spans.get(next).is_some_and(|span| span.0 < unit.end);
             let token = if is_covered { next } else { next.saturating_sub(1) };
             let place = match row.tokens.last() {
-                Some(&last) if last == token => row.places[row.places.len() - 1] + 1,
+                Some(&last) if last == token => row.positions[row.positions.len() - 1] + 1,
                 _ => 0,
             };
             row.tokens.push(token);
-            row.places.push(place);
+            row.positions.push(place);
         }
         Ok(row)
     }
@@ -89,7 +89,7 @@ impl UnitRow {
 
 /// Every unit of the rows that has a token, once. A text longer than `limit` tokens is read in windows of that length that
 /// overlap by half: each unit where most stands on either side of it.
-pub(crate) fn pieces(rows: &[UnitRow], limit: usize) -> Vec<Piece> {
+pub(crate) fn tagger_windows(rows: &[UnitRow], limit: usize) -> Vec<TaggerWindow> {
     let mut found = Vec::new();
     for (row, of) in rows.iter().enumerate() {
         let length = of.ids.len();
@@ -100,7 +100,7 @@ pub(crate) fn pieces(rows: &[UnitRow], limit: usize) -> Vec<Piece> {
             let first = |token: usize| of.tokens.partition_point(|&at| at < token);
             let units = first(told.start)..first(told.end);
             if !units.is_empty() {
-                found.push(Piece { row, read: end.saturating_sub(limit)..end, units });
+                found.push(TaggerWindow { row, tokens: end.saturating_sub(limit)..end, units });
             }
         }
     }
@@ -108,35 +108,35 @@ pub(crate) fn pieces(rows: &[UnitRow], limit: usize) -> Vec<Piece> {
 }
 
 /// Some pieces, packed.
-pub(crate) struct Packed {
+pub(crate) struct PackedWindows {
     pub(crate) ids: Vec<u32>,
     pub(crate) offsets: Offsets,
     tokens: Vec<usize>,
-    places: Vec<u32>,
+    positions: Vec<u32>,
 }
 
-impl Packed {
-    pub(crate) fn of<'a>(
-        framed: Framed<'_>,
+impl PackedWindows {
+    pub(crate) fn pack<'a>(
+        framed: InputFraming<'_>,
         rows: &[UnitRow],
-        pieces: impl Iterator<Item = &'a Piece> + Clone,
-    ) -> Packed {
-        let (ids, offsets) = framed.pack(pieces.clone().map(|piece| &rows[piece.row].ids[piece.read.clone()]));
+        pieces: impl Iterator<Item = &'a TaggerWindow> + Clone,
+    ) -> PackedWindows {
+        let (ids, offsets) = framed.pack(pieces.clone().map(|piece| &rows[piece.row].ids[piece.tokens.clone()]));
         let (mut tokens, mut places) = (Vec::new(), Vec::new());
         for (sequence, piece) in pieces.enumerate() {
-            let (row, start) = (&rows[piece.row], offsets.range(sequence).start + framed.frame.before.len());
-            tokens.extend(row.tokens[piece.units.clone()].iter().map(|token| start + token - piece.read.start));
-            places.extend_from_slice(&row.places[piece.units.clone()]);
+            let (row, start) = (&rows[piece.row], offsets.range(sequence).start + framed.frame.prefix.len());
+            tokens.extend(row.tokens[piece.units.clone()].iter().map(|token| start + token - piece.tokens.start));
+            places.extend_from_slice(&row.positions[piece.units.clone()]);
         }
-        Packed { ids, offsets, tokens, places }
+        PackedWindows { ids, offsets, tokens, positions: places }
     }
 
     pub(crate) fn tokens(&self) -> Tokens<'_> {
         Tokens::new(&self.ids, &self.offsets)
     }
 
-    pub(crate) fn units(&self) -> Units<'_> {
-        Units { tokens: &self.tokens, places: &self.places }
+    pub(crate) fn units(&self) -> TaggedUnits<'_> {
+        TaggedUnits { tokens: &self.tokens, positions: &self.positions }
     }
 }
 
@@ -147,35 +147,35 @@ impl Packed {
 pub(crate) fn log_probabilities(
     model: &TokenTagger,
     params: &Params<f32>,
-    framed: Framed<'_>,
+    framed: InputFraming<'_>,
     rows: &[UnitRow],
 ) -> Result<Vec<Vec<f32>>> {
     let tags = model.config().num_tags;
     // What has no token could be anything.
     let even = -(tags as f32).ln();
     let mut all: Vec<Vec<f32>> = rows.iter().map(|row| vec![even; row.units * tags]).collect();
-    read(model, params, framed, (rows, &pieces(rows, framed.window())), &mut all)?;
+    predict_windows(model, params, framed, (rows, &tagger_windows(rows, framed.window_size())), &mut all)?;
     Ok(all)
 }
 
 /// Writes what the pieces of some rows tell to its place in `all`: for each row (units, tags).
-fn read(
+fn predict_windows(
     model: &TokenTagger,
     params: &Params<f32>,
-    framed: Framed<'_>,
-    (rows, pieces): (&[UnitRow], &[Piece]),
+    framed: InputFraming<'_>,
+    (rows, pieces): (&[UnitRow], &[TaggerWindow]),
     all: &mut [Vec<f32>],
 ) -> Result<()> {
     let tags = model.config().num_tags;
-    let lengths: Vec<usize> = pieces.iter().map(|piece| piece.read.len() + framed.frame.len()).collect();
-    let batches = by_length(&lengths, BATCH_TOKENS);
-    let found = side_by_side(&batches, |batch| {
-        let packed = Packed::of(framed, rows, batch.iter().map(|&piece| &pieces[piece]));
+    let lengths: Vec<usize> = pieces.iter().map(|piece| piece.tokens.len() + framed.frame.len()).collect();
+    let batches = batches_by_length(&lengths, BATCH_TOKENS);
+    let found = map_batches(&batches, |batch| {
+        let packed = PackedWindows::pack(framed, rows, batch.iter().map(|&piece| &pieces[piece]));
         Ok(model.logits(params, packed.tokens(), packed.units())?)
     })?;
     for (logits, batch) in found.iter().zip(&batches) {
         let units = batch.iter().flat_map(|&piece| {
-            let Piece { row, units, .. } = &pieces[piece];
+            let TaggerWindow { row, units, .. } = &pieces[piece];
             units.clone().map(move |unit| (*row, unit))
         });
         for ((row, unit), logits) in units.zip(logits.rows()) {
@@ -183,13 +183,13 @@ fn read(
         }
     }
     if all.iter().flatten().any(|x| x.is_nan()) {
-        return Err(not_finite());
+        return Err(not_finite_error());
     }
     Ok(())
 }
 
 /// That a probability is none.
-pub(crate) fn not_finite() -> Error {
+pub(crate) fn not_finite_error() -> Error {
     Error::NotFinite(tr!(
         "the model gives a probability that is not a number: its weights are too large to use",
         "モデルの確率が数値になりません。重みが大きすぎて使えません"
@@ -199,52 +199,52 @@ pub(crate) fn not_finite() -> Error {
 impl TaggerNetwork {
     /// The log-probability of each tag at each unit of each text: (units, tags).
     pub(crate) fn log_probabilities(&self, texts: &[(&str, Vec<Range<usize>>)]) -> Result<Vec<Vec<f32>>> {
-        let rows = unit_rows(&self.tokenizer, texts)?;
-        let framed = Framed { frame: self.tokenizer.frame(), most: self.config.max_tokens };
+        let rows = encode_unit_rows(&self.tokenizer, texts)?;
+        let framed = InputFraming { frame: self.tokenizer.special_tokens(), max_tokens: self.config.max_tokens };
         log_probabilities(&self.model, &self.params, framed, &rows)
     }
 
     /// The token that stands for what is hidden, and its name: the one that the encoder learnt to fill in, else that of unknown
     /// words.
-    pub(crate) fn hiding(&self) -> (u32, String) {
+    pub(crate) fn mask_token(&self) -> (u32, String) {
         let tokenizer = &self.tokenizer;
         let mask = ["[MASK]", "<mask>"].into_iter().find_map(|name| tokenizer.id(name));
-        let id = mask.or_else(|| tokenizer.unknown()).unwrap_or(tokenizer.cls());
+        let id = mask.or_else(|| tokenizer.unknown_id()).unwrap_or(tokenizer.cls_id());
         (id, tokenizer.token(id))
     }
 
     /// The log-probabilities of a text's tags with each of some parts, in bytes, hidden in turn: every token that has something of
     /// it. `plain` are those of the whole text; of a long one only the windows with hidden tokens are read anew.
-    pub(crate) fn hidden(
+    pub(crate) fn log_probabilities_masked(
         &self,
         text: &str,
         units: &[Range<usize>],
         parts: &[Range<usize>],
         plain: &[f32],
     ) -> Result<Vec<Vec<f32>>> {
-        let row = UnitRow::of(&self.tokenizer, text, units)?;
+        let row = UnitRow::encode(&self.tokenizer, text, units)?;
         let spans = self.tokenizer.encode(text)?.spans;
-        let (mask, _) = self.hiding();
-        let framed = Framed { frame: self.tokenizer.frame(), most: self.config.max_tokens };
+        let (mask, _) = self.mask_token();
+        let framed = InputFraming { frame: self.tokenizer.special_tokens(), max_tokens: self.config.max_tokens };
         let (mut rows, mut changed) = (Vec::with_capacity(parts.len()), Vec::new());
-        let windows = pieces(std::slice::from_ref(&row), framed.window());
+        let windows = tagger_windows(std::slice::from_ref(&row), framed.window_size());
         for (at, part) in parts.iter().enumerate() {
             let is_hidden = |token: usize| spans[token].0 < part.end && part.start < spans[token].1;
             let mut row = row.clone();
             row.ids.iter_mut().enumerate().filter(|(token, _)| is_hidden(*token)).for_each(|(_, id)| *id = mask);
-            let anew = windows.iter().filter(|piece| piece.read.clone().any(is_hidden));
-            changed.extend(anew.map(|piece| Piece { row: at, ..piece.clone() }));
+            let anew = windows.iter().filter(|piece| piece.tokens.clone().any(is_hidden));
+            changed.extend(anew.map(|piece| TaggerWindow { row: at, ..piece.clone() }));
             rows.push(row);
         }
         let mut all = vec![plain.to_vec(); parts.len()];
-        read(&self.model, &self.params, framed, (&rows, &changed), &mut all)?;
+        predict_windows(&self.model, &self.params, framed, (&rows, &changed), &mut all)?;
         Ok(all)
     }
 }
 
 /// The rows of many texts, on all threads.
-pub(crate) fn unit_rows(tokenizer: &TextTokenizer, texts: &[(&str, Vec<Range<usize>>)]) -> Result<Vec<UnitRow>> {
-    parallel::map(texts, |(text, units)| UnitRow::of(tokenizer, text, units)).into_iter().collect()
+pub(crate) fn encode_unit_rows(tokenizer: &TextTokenizer, texts: &[(&str, Vec<Range<usize>>)]) -> Result<Vec<UnitRow>> {
+    parallel::map(texts, |(text, units)| UnitRow::encode(tokenizer, text, units)).into_iter().collect()
 }
 
 impl TaggerNetworkConfig {
@@ -272,7 +272,7 @@ impl TaggerNetworkConfig {
                 ));
             }
         }
-        encoder.encoder.check().map_err(|error| of_layers(&error))?;
+        encoder.encoder.check().map_err(|error| layer_error_message(&error))?;
         self.blend.check()
     }
 }
@@ -282,7 +282,7 @@ mod tests {
     use super::*;
 
     fn row(length: usize, tokens: Vec<usize>) -> UnitRow {
-        UnitRow { ids: vec![1; length], units: tokens.len(), places: vec![0; tokens.len()], tokens }
+        UnitRow { ids: vec![1; length], units: tokens.len(), positions: vec![0; tokens.len()], tokens }
     }
 
     #[test]
@@ -293,13 +293,13 @@ mod tests {
         let path = folder.path().join("vocab.txt");
         std::fs::write(&path, "[UNK]\n[CLS]\n[SEP]\nfilm\n##s\ngood\n.\nさん\n##は\n田\n").unwrap();
         let pretrained = PretrainedTokenizer::read_word_pieces(&path, WordPieceOptions::default()).unwrap();
-        let tokenizer = TextTokenizer::of_pretrained(pretrained).unwrap();
-        let of = |text: &str, unit: SpanUnit| UnitRow::of(&tokenizer, text, &unit.cut(text)).unwrap();
+        let tokenizer = TextTokenizer::from_pretrained(pretrained).unwrap();
+        let of = |text: &str, unit: SpanUnit| UnitRow::encode(&tokenizer, text, &unit.split(text)).unwrap();
         // good | film ##s | . of the words good, films and the full stop.
         let row = of("good films.", SpanUnit::Words);
-        assert_eq!((row.ids, row.tokens, row.places), (vec![5, 3, 4, 6], vec![0, 1, 3], vec![0, 0, 0]));
+        assert_eq!((row.ids, row.tokens, row.positions), (vec![5, 3, 4, 6], vec![0, 1, 3], vec![0, 0, 0]));
         let row = of("田さんは", SpanUnit::Characters);
-        assert_eq!((row.ids, row.tokens, row.places), (vec![9, 7, 8], vec![0, 1, 1, 2], vec![0, 0, 1, 0]));
+        assert_eq!((row.ids, row.tokens, row.positions), (vec![9, 7, 8], vec![0, 1, 1, 2], vec![0, 0, 1, 0]));
         // A sign that the tokenizer drops is told by the token before it, or by the first.
         let row = of("good \u{200b}\u{feff} .", SpanUnit::Words);
         assert_eq!((row.units, row.tokens.len()), (4, 4));
@@ -313,10 +313,10 @@ mod tests {
         for length in 1..40 {
             for limit in 1..12 {
                 let rows = [row(length, (0..length).collect()), row(0, vec![])];
-                let found = pieces(&rows, limit);
+                let found = tagger_windows(&rows, limit);
                 let units: Vec<usize> = found.iter().flat_map(|piece| piece.units.clone()).collect();
                 assert_eq!(units, (0..length).collect::<Vec<_>>());
-                for Piece { read, units, .. } in &found {
+                for TaggerWindow { tokens: read, units, .. } in &found {
                     assert!(read.len() <= limit && read.start <= units.start && units.end <= read.end);
                     // Where the text goes on, a quarter of the window stands before what is told about.
                     let before = units.start - read.start;
@@ -325,6 +325,6 @@ mod tests {
             }
         }
         // Windows without a unit are not read.
-        assert_eq!(pieces(&[row(30, vec![0, 29])], 4).len(), 2);
+        assert_eq!(tagger_windows(&[row(30, vec![0, 29])], 4).len(), 2);
     }
 }

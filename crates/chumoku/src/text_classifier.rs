@@ -1,31 +1,32 @@
 //! A trained text classifier as a whole: its folder, and what it is asked.
 
-use crate::beside::{self, SideColumn};
+use crate::abstention::{AbstentionCalibration, LevelConfidences};
 use crate::blend::Blend;
-use crate::caution::{Caution, SureLevels};
-use crate::data::{Example, LabelledText, ScoredText};
-use crate::decision::Decision;
+use crate::class_thresholds::ClassThresholds;
+use crate::data::{Example, MultiLabelExample, ScoreExample};
+use crate::decision_rule::DecisionRule;
+use crate::feature_columns::{self, FeatureColumn};
 use crate::hierarchy::Hierarchy;
-use crate::inference::{Framed, check_head};
+use crate::inference::{InputFraming, check_head};
 use crate::label_blend::{LabelBlend, log_sigmoid};
 use crate::lang::lang;
+use crate::layer_errors::layer_error_message;
 use crate::model_folder::{
-    CONFIG, ModelKind, ModelType, NGRAM_WEIGHTS, Snapshot, TOKENIZER, WEIGHTS, check_files, check_no_others,
-    check_vocabulary, fault, ngram_names, ngram_tensors, parse_weights, pretrained_kind, read_config, read_ngrams,
-    read_params, read_snapshot, read_tokenizer, serialize, tensors_of, write_model,
+    CONFIG, ModelKind, ModelTypeConfig, NGRAM_WEIGHTS, Snapshot, TOKENIZER, WEIGHTS, check_files,
+    check_no_extra_tensors, check_vocabulary, model_file_error, ngram_names, ngram_tensors, param_tensors,
+    parse_weights, pretrained_kind, read_config, read_ngrams, read_params, read_tokenizer, serialize_tensors,
+    with_snapshot, write_model,
 };
 use crate::models::{Classifier, ClassifierConfig};
 use crate::ngram::{NgramModel, NgramScheme};
 use crate::nn::Pooling;
-use crate::number::{Estimate, Measured};
-use crate::of_layers::of_layers;
+use crate::number::{Estimate, NumberLabel};
 use crate::params::Params;
 use crate::prediction::Prediction;
+use crate::prediction_target::PredictionTarget;
 use crate::pretrained::{ClassifierCheckpoint, Origin};
-use crate::problem::Problem;
 use crate::scoring::{Advice, LabelScores, NumberScores, Rows, Scores, largest, of_log_p};
 use crate::text::TextTokenizer;
-use crate::thresholds::Thresholds;
 use crate::{Error, Result, inference, stages, tr};
 use chumoku_kernels::{Precision, parallel};
 use chumoku_nn::probability::log_softmax;
@@ -46,8 +47,9 @@ pub struct ModelConfig {
     /// The classes or labels, in the order of their numbers.
     pub labels: Vec<String>,
     /// What a text is told.
-    #[serde(default, skip_serializing_if = "Problem::is_one_class")]
-    pub problem: Problem,
+    #[serde(default, skip_serializing_if = "PredictionTarget::is_one_class")]
+    #[serde(rename = "problem")]
+    pub target: PredictionTarget,
     /// The tree that classes or labels stand in, if they do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hierarchy: Option<Hierarchy>,
@@ -63,10 +65,12 @@ pub struct ModelConfig {
     pub max_tokens: Option<usize>,
     /// When to say "I do not know"; none where there were no validation rows, or numbers are no levels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub caution: Option<Caution>,
+    #[serde(rename = "caution")]
+    pub abstention: Option<AbstentionCalibration>,
     /// Which class is the answer; none if it is the most probable one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub decision: Option<Decision>,
+    #[serde(rename = "decision")]
+    pub decision_rule: Option<DecisionRule>,
     /// The network.
     #[serde(flatten)]
     pub model: ClassifierConfig,
@@ -83,16 +87,16 @@ struct ConfigFile<'a> {
 }
 
 /// Scores of one class a text.
-pub(crate) struct Scored {
-    pub(crate) whole: Scores,
+pub(crate) struct ClassifierScores {
+    pub(crate) ensemble: Scores,
     /// Of the network and the n-grams alone.
-    pub(crate) parts: [Scores; 2],
+    pub(crate) members: [Scores; 2],
     /// Which of them to use.
     pub(crate) advice: Advice,
     /// Of each row the confidence, and whether the answer is right.
-    pub(crate) sure: Vec<(f32, bool)>,
+    pub(crate) confidences: Vec<(f32, bool)>,
     /// The same of each level, where classes stand in a tree.
-    pub(crate) levels: Vec<SureLevels>,
+    pub(crate) levels: Vec<LevelConfidences>,
 }
 
 /// A network, its tokenizer and classes, and the n-gram model beside it.
@@ -106,15 +110,16 @@ pub struct TextClassifier {
     /// The form that it is written in again, where the network came pretrained.
     pub(crate) origin: Option<Origin>,
     /// When a class is the answer, where that was asked for.
-    pub(crate) thresholds: Option<Thresholds>,
+    pub(crate) thresholds: Option<ClassThresholds>,
 }
 
 /// What a fine-tuned model has in its `config.json` beside what Hugging Face's library wants of it.
 #[derive(Debug, Serialize, Deserialize)]
-struct FineTuned {
+struct FineTunedConfig {
     chumoku_version: String,
-    #[serde(default, skip_serializing_if = "Problem::is_one_class")]
-    problem: Problem,
+    #[serde(default, skip_serializing_if = "PredictionTarget::is_one_class")]
+    #[serde(rename = "problem")]
+    target: PredictionTarget,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     hierarchy: Option<Hierarchy>,
     blend: Blend,
@@ -123,9 +128,11 @@ struct FineTuned {
     precision: Precision,
     max_tokens: usize,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    caution: Option<Caution>,
+    #[serde(rename = "caution")]
+    abstention: Option<AbstentionCalibration>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    decision: Option<Decision>,
+    #[serde(rename = "decision")]
+    decision_rule: Option<DecisionRule>,
     /// Whether texts are pairs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pairs: bool,
@@ -137,45 +144,45 @@ struct FineTuned {
 
 /// The answer by the caller's thresholds, else by the model's decision, else by the tree of the classes. None if the most
 /// probable class is the answer.
-pub(crate) fn answer(
-    thresholds: Option<&Thresholds>,
-    (decision, tree): (Option<&Decision>, Option<&Hierarchy>),
+pub(crate) fn decide_class(
+    thresholds: Option<&ClassThresholds>,
+    (decision, tree): (Option<&DecisionRule>, Option<&Hierarchy>),
     probabilities: &[f32],
 ) -> Option<usize> {
     match (thresholds, decision) {
         (Some(thresholds), _) => thresholds.class(probabilities),
         (None, Some(decision)) => Some(decision.class(probabilities)),
-        (None, None) => tree.map(|tree| tree.answer(probabilities)),
+        (None, None) => tree.map(|tree| tree.predict(probabilities)),
     }
 }
 
 /// How sure answers are at each level of the tree, and at how many they are right.
-pub(crate) fn sure_levels(tree: &Hierarchy, predictions: &[Prediction], labels: &[u32]) -> Vec<SureLevels> {
+pub(crate) fn level_confidences(tree: &Hierarchy, predictions: &[Prediction], labels: &[u32]) -> Vec<LevelConfidences> {
     let rows = predictions.iter().zip(labels);
-    rows.map(|(p, &label)| SureLevels::of(tree, &p.probabilities, p.class(), label)).collect()
+    rows.map(|(p, &label)| LevelConfidences::new(tree, &p.probabilities, p.class(), label)).collect()
 }
 
 /// A tokenizer that reads pairs, for a network that is told where the second text begins.
-pub(crate) fn for_pairs(tokenizer: TextTokenizer, model: &mut ClassifierConfig) -> TextTokenizer {
-    let tokenizer = tokenizer.for_pairs();
-    model.input.separator = tokenizer.between();
+pub(crate) fn tokenizer_for_pairs(tokenizer: TextTokenizer, model: &mut ClassifierConfig) -> TextTokenizer {
+    let tokenizer = tokenizer.with_pair_separator();
+    model.embeddings.separator = tokenizer.pair_separator();
     tokenizer
 }
 
 impl ModelConfig {
     /// Whether the model reads [pairs](crate::pair) of texts.
     pub fn reads_pairs(&self) -> bool {
-        self.model.input.separator.is_some()
+        self.model.embeddings.separator.is_some()
     }
 
     /// The columns beside the text that the model reads, in order.
-    pub fn columns(&self) -> &[SideColumn] {
+    pub fn columns(&self) -> &[FeatureColumn] {
         self.ngrams.as_ref().map_or(&[][..], |scheme| &scheme.columns)
     }
 
     /// The tree that classes stand in which exclude each other.
     pub fn tree(&self) -> Option<&Hierarchy> {
-        self.hierarchy.as_ref().filter(|_| self.problem.is_one_class())
+        self.hierarchy.as_ref().filter(|_| self.target.is_one_class())
     }
 
     /// Tokens that a text is read by at a time, those around it included.
@@ -197,7 +204,7 @@ impl TextClassifier {
     /// # Errors
     /// If the model tells numbers, or every class has a threshold, so that there may be no answer.
     pub fn set_thresholds(&mut self, least: &[Option<f32>]) -> Result<()> {
-        let ModelConfig { problem, labels, hierarchy, .. } = &mut self.config;
+        let ModelConfig { target: problem, labels, hierarchy, .. } = &mut self.config;
         if let Some(thresholds) = problem.set_thresholds(least, (labels.len(), hierarchy.as_ref()))? {
             self.thresholds = Some(thresholds);
         }
@@ -206,11 +213,11 @@ impl TextClassifier {
 
     /// Tokens of a text that are read at a time, without those around it.
     pub fn window(&self) -> usize {
-        self.framed().window()
+        self.framing().window_size()
     }
 
-    pub(crate) fn framed(&self) -> Framed<'_> {
-        Framed { frame: self.tokenizer.frame(), most: self.config.max_tokens() }
+    pub(crate) fn framing(&self) -> InputFraming<'_> {
+        InputFraming { frame: self.tokenizer.special_tokens(), max_tokens: self.config.max_tokens() }
     }
 
     /// The classes, in the order of their numbers.
@@ -260,12 +267,12 @@ impl TextClassifier {
     ///
     /// # Errors
     /// If a text cannot be read as tokens, or there is no such head.
-    pub fn predict_without(&self, texts: &[&str], heads: &[[usize; 2]]) -> Result<Vec<Prediction>> {
+    pub fn predict_without_heads(&self, texts: &[&str], heads: &[[usize; 2]]) -> Result<Vec<Prediction>> {
         let [layers, count] = self.config.model.body.transformer().map_or([0; 2], |c| [c.num_layers, c.num_heads]);
         let mut params = self.params.clone();
         for &[layer, head] in heads {
             check_head([layer, head], [layers, count])?;
-            self.model.attention(layer).into_iter().for_each(|attention| attention.silence(&mut params, head));
+            self.model.attention(layer).into_iter().for_each(|attention| attention.ablate_head(&mut params, head));
         }
         self.predict_with(&params, texts)
     }
@@ -275,7 +282,7 @@ impl TextClassifier {
         let rows = self.tokenizer.encode_all(texts)?;
         drop(cutting);
         let network = stages::begin(stages::NETWORK);
-        let logits = inference::logits(&self.model, params, self.framed(), &rows)?;
+        let logits = inference::logits(&self.model, params, self.framing(), &rows)?;
         drop(network);
         let limit = self.window();
         let windows: Vec<usize> = rows.iter().map(|ids| ids.len().div_ceil(limit).max(1)).collect();
@@ -291,11 +298,11 @@ impl TextClassifier {
     ) -> Result<Vec<Prediction>> {
         let classes = self.config.labels.len();
         let _stage = stages::begin(stages::NGRAMS);
-        let ngrams = self.ngrams.as_ref().map(|ngrams| ngrams.logits_of(texts));
+        let ngrams = self.ngrams.as_ref().map(|ngrams| ngrams.logits_batch(texts));
         let each = parallel::map_indices(windows.len(), |i| {
             let attention = logits.row(i).to_vec();
             let ngrams = ngrams.as_ref().map(|all| &all[i * classes..(i + 1) * classes]);
-            let of_questions = self.config.problem.probabilities(self.config.hierarchy.as_ref(), &attention, ngrams);
+            let of_questions = self.config.target.probabilities(self.config.hierarchy.as_ref(), &attention, ngrams);
             let (attention, ngrams, probabilities) = match of_questions {
                 None => {
                     let (attention, ngrams) = (log_softmax(&attention), ngrams.map(log_softmax));
@@ -316,8 +323,8 @@ impl TextClassifier {
                 );
                 return Err(Error::NotFinite(problem));
             }
-            let by_model = (self.config.decision.as_ref(), self.config.tree());
-            let answer = answer(self.thresholds.as_ref(), by_model, &probabilities);
+            let by_model = (self.config.decision_rule.as_ref(), self.config.tree());
+            let answer = decide_class(self.thresholds.as_ref(), by_model, &probabilities);
             Ok(Prediction { probabilities, attention, ngrams, windows: windows[i], answer })
         });
         each.into_iter().collect()
@@ -329,27 +336,27 @@ impl TextClassifier {
     }
 
     /// The labels that are predicted, the most probable first: those above their thresholds, or the class.
-    pub fn predicted(&self, prediction: &Prediction) -> Vec<usize> {
-        self.config.problem.predicted(prediction)
+    pub fn predicted_labels(&self, prediction: &Prediction) -> Vec<usize> {
+        self.config.target.predicted_labels(prediction)
     }
 
     /// The number that a prediction stands for, and its interval, where the model tells numbers.
     pub fn estimate(&self, prediction: &Prediction) -> Option<Estimate> {
-        self.config.problem.estimate(prediction)
+        self.config.target.estimate(prediction)
     }
 
     /// Scores on texts with a number each, resampled with `seed`; and the true and the predicted number of each.
     ///
     /// # Errors
     /// If a text cannot be read as tokens, or the model tells no numbers.
-    pub fn score_numbers(&self, examples: &[ScoredText], seed: u64) -> Result<(NumberScores, Vec<[f64; 2]>)> {
-        let scale = &self.config.problem.told_number()?.scale;
+    pub fn score_numbers(&self, examples: &[ScoreExample], seed: u64) -> Result<(NumberScores, Vec<[f64; 2]>)> {
+        let scale = &self.config.target.require_number()?.scale;
         self.number_scores(&Rows::of_scores(examples, scale), seed)
     }
 
     /// The scores, and the true and the predicted number of each row.
-    pub(crate) fn number_scores(&self, rows: &Rows<Measured>, seed: u64) -> Result<(NumberScores, Vec<[f64; 2]>)> {
-        self.config.problem.number_scores(rows, &self.predict(&rows.texts())?, seed)
+    pub(crate) fn number_scores(&self, rows: &Rows<NumberLabel>, seed: u64) -> Result<(NumberScores, Vec<[f64; 2]>)> {
+        self.config.target.number_scores(rows, &self.predict(&rows.texts())?, seed)
     }
 
     /// Scores on texts with any number of labels each, resampled with `seed`: of the whole predictor, then of the network and
@@ -359,13 +366,13 @@ impl TextClassifier {
     ///
     /// # Errors
     /// If a text cannot be read as tokens, or the model tells classes that exclude each other.
-    pub fn score_labels(&self, examples: &[LabelledText], seed: u64) -> Result<LabelScores> {
+    pub fn score_labels(&self, examples: &[MultiLabelExample], seed: u64) -> Result<LabelScores> {
         self.label_scores(&Rows::of_sets(examples, &self.config.labels).closed(self.config.hierarchy.as_ref()), seed)
     }
 
     pub(crate) fn label_scores(&self, rows: &Rows<Vec<u32>>, seed: u64) -> Result<LabelScores> {
         let known = (self.labels(), self.config.hierarchy.as_ref());
-        self.config.problem.label_scores(rows, self.predict(&rows.texts())?, known, seed)
+        self.config.target.label_scores(rows, self.predict(&rows.texts())?, known, seed)
     }
 
     /// Scores on labelled examples, resampled with `seed`: of the whole predictor, then of the network and of the
@@ -377,7 +384,7 @@ impl TextClassifier {
     /// If a text cannot be read as tokens.
     pub fn score(&self, examples: &[Example], seed: u64) -> Result<(Scores, [Scores; 2])> {
         let found = self.scores(&Rows::of(examples, &self.config.labels), seed)?;
-        Ok((found.whole, found.parts))
+        Ok((found.ensemble, found.members))
     }
 
     /// Writes `config.json`, `tokenizer.json` and `model.safetensors`, in the place of those of a model that is there.
@@ -387,12 +394,12 @@ impl TextClassifier {
     /// # Errors
     /// If a file cannot be written, or one of these names is that of a file that Chumoku did not write.
     pub fn save(&self, folder: &Path) -> Result<()> {
-        std::fs::create_dir_all(folder).map_err(Error::writing("creating", folder))?;
+        std::fs::create_dir_all(folder).map_err(Error::write("creating", folder))?;
         write_model(folder, self.files()?)
     }
 
     /// Scores of the whole predictor, and of the network and the n-grams alone; and which of them to use.
-    pub(crate) fn scores(&self, rows: &Rows, seed: u64) -> Result<Scored> {
+    pub(crate) fn scores(&self, rows: &Rows, seed: u64) -> Result<ClassifierScores> {
         let (texts, tree) = (rows.texts(), self.config.tree());
         let predictions = self.predict(&texts)?;
         let logs = |p: &[f32]| p.iter().map(|p| p.max(1e-30).ln()).collect::<Vec<_>>();
@@ -404,15 +411,16 @@ impl TextClassifier {
             [attention, ngrams].map(|log_p| of_log_p(log_p, None, rows, (&texts, self.labels(), tree), seed));
         let whole = of_log_p(whole, Some(answered), rows, (&texts, self.labels(), tree), seed);
         // Halves answer with their most probable classes: to be compared, so does the whole.
-        let plain: Vec<u32> = match self.config.decision {
+        let plain: Vec<u32> = match self.config.decision_rule {
             Some(_) => predictions.iter().map(|p| largest(&p.probabilities)).collect(),
             None => whole.1,
         };
         let judged = rows.judged(&plain, &texts);
         let advice = Advice::of(&judged, [&attention.1, &ngrams.1], self.labels().len(), seed);
-        let sure = predictions.iter().zip(&rows.labels).map(|(p, &label)| p.sure(label)).collect();
-        let levels = tree.map_or_else(Vec::new, |tree| sure_levels(tree, &predictions, &rows.labels));
-        Ok(Scored { whole: whole.0, parts: [attention.0, ngrams.0], advice, sure, levels })
+        let sure =
+            predictions.iter().zip(&rows.labels).map(|(p, &label)| p.confidence_and_correctness(label)).collect();
+        let levels = tree.map_or_else(Vec::new, |tree| level_confidences(tree, &predictions, &rows.labels));
+        Ok(ClassifierScores { ensemble: whole.0, members: [attention.0, ngrams.0], advice, confidences: sure, levels })
     }
 
     /// Tensors of the network in a folder that other programs read, and those of the n-gram model with their numbers.
@@ -439,45 +447,45 @@ impl TextClassifier {
 
     /// The files in the form that Hugging Face's library reads, with the n-gram model in one of its own.
     fn files_as_published(&self, origin: &Origin) -> Vec<(&'static str, Vec<u8>)> {
-        let ours = FineTuned {
+        let ours = FineTunedConfig {
             chumoku_version: self.config.chumoku_version.clone(),
-            problem: self.config.problem.clone(),
+            target: self.config.target.clone(),
             hierarchy: self.config.hierarchy.clone(),
             blend: self.config.blend,
             ngrams: self.config.ngrams.clone(),
             precision: self.config.precision,
             max_tokens: self.config.max_tokens(),
-            caution: self.config.caution.clone(),
-            decision: self.config.decision.clone(),
+            abstention: self.config.abstention.clone(),
+            decision_rule: self.config.decision_rule.clone(),
             pairs: self.config.reads_pairs(),
             pooling: origin.pooling(),
             vocabulary_sha256: self.tokenizer.vocabulary_sha256(),
         };
-        let config = origin.config_file(&self.config.labels, self.config.problem.is_one_class(), &ours);
+        let config = origin.config_file(&self.config.labels, self.config.target.is_one_class(), &ours);
         let mut files = origin.files().to_vec();
-        files.extend([(CONFIG, config.into_bytes()), (WEIGHTS, serialize(&origin.tensors(&self.params)))]);
-        files.extend(self.ngrams.iter().map(|ngrams| (NGRAM_WEIGHTS, serialize(&ngram_tensors(ngrams)))));
+        files.extend([(CONFIG, config.into_bytes()), (WEIGHTS, serialize_tensors(&origin.tensors(&self.params)))]);
+        files.extend(self.ngrams.iter().map(|ngrams| (NGRAM_WEIGHTS, serialize_tensors(&ngram_tensors(ngrams)))));
         files
     }
 
     /// Reads a folder as Hugging Face's library writes it, or as fine-tuning does, trusting nothing in it.
     fn load_published(folder: &Snapshot) -> Result<TextClassifier> {
         let ClassifierCheckpoint { mut model, mut params, mut tokenizer, limit, origin, labels, is_one_class, ours } =
-            ClassifierCheckpoint::<FineTuned>::read(folder)?;
-        check_labels(&labels).map_err(|problem| fault(folder, CONFIG, problem))?;
+            ClassifierCheckpoint::<FineTunedConfig>::read(folder)?;
+        check_labels(&labels).map_err(|problem| model_file_error(folder, CONFIG, problem))?;
         if let Some(ours) = &ours {
             check_vocabulary(folder, TOKENIZER, &tokenizer, &ours.vocabulary_sha256)?;
             params.set_precision(ours.precision);
             if ours.pairs {
                 let mut config = model.config().clone();
-                tokenizer = for_pairs(tokenizer, &mut config);
+                tokenizer = tokenizer_for_pairs(tokenizer, &mut config);
                 model = Classifier::new(config)?;
             }
         }
         let problem = match (&ours, is_one_class) {
-            (Some(ours), _) => ours.problem.clone(),
-            (None, true) => Problem::OneClass,
-            (None, false) => Problem::Labels(LabelBlend::attention(labels.len())),
+            (Some(ours), _) => ours.target.clone(),
+            (None, true) => PredictionTarget::OneClass,
+            (None, false) => PredictionTarget::Labels(LabelBlend::network_only(labels.len())),
         };
         let ngrams = match ours.as_ref().and_then(|ours| ours.ngrams.clone()) {
             None => None,
@@ -485,34 +493,34 @@ impl TextClassifier {
                 let bytes = folder.read_weights(NGRAM_WEIGHTS)?;
                 let tensors = parse_weights(folder, NGRAM_WEIGHTS, &bytes)?;
                 let ngrams = read_ngrams(&tensors, &scheme, labels.len(), !problem.is_one_class());
-                Some(ngrams.map_err(|problem| fault(folder, NGRAM_WEIGHTS, problem))?)
+                Some(ngrams.map_err(|problem| model_file_error(folder, NGRAM_WEIGHTS, problem))?)
             }
         };
         let config = ModelConfig {
             model_type: origin.model_type().to_owned(),
             chumoku_version: ours.as_ref().map(|ours| ours.chumoku_version.clone()).unwrap_or_default(),
             labels,
-            problem,
+            target: problem,
             hierarchy: ours.as_ref().and_then(|ours| ours.hierarchy.clone()),
-            blend: ours.as_ref().map_or(Blend::ATTENTION, |ours| ours.blend),
+            blend: ours.as_ref().map_or(Blend::NETWORK_ONLY, |ours| ours.blend),
             ngrams: ngrams.as_ref().map(|ngrams| ngrams.scheme().clone()),
             precision: params.precision(),
-            caution: ours.as_ref().and_then(|ours| ours.caution.clone()),
-            decision: ours.as_ref().and_then(|ours| ours.decision.clone()),
+            abstention: ours.as_ref().and_then(|ours| ours.abstention.clone()),
+            decision_rule: ours.as_ref().and_then(|ours| ours.decision_rule.clone()),
             max_tokens: Some(ours.map_or(limit, |ours| ours.max_tokens)),
             model: model.config().clone(),
         };
-        config.check().map_err(|problem| fault(folder, CONFIG, problem))?;
+        config.check().map_err(|problem| model_file_error(folder, CONFIG, problem))?;
         if !config.columns().is_empty() {
-            tokenizer = tokenizer.skipping_beside();
+            tokenizer = tokenizer.ignoring_features();
         }
         Ok(TextClassifier { config, model, params, tokenizer, ngrams, origin: Some(origin), thresholds: None })
     }
 
     fn tensors(&self) -> Vec<u8> {
-        let mut arrays = tensors_of(&self.params);
+        let mut arrays = param_tensors(&self.params);
         arrays.extend(self.ngrams.iter().flat_map(ngram_tensors));
-        serialize(&arrays)
+        serialize_tensors(&arrays)
     }
 
     /// Reads a model folder, trusting nothing in it.
@@ -520,20 +528,20 @@ impl TextClassifier {
     /// # Errors
     /// If a file is missing, damaged, or does not fit the others.
     pub fn load(folder: &Path) -> Result<TextClassifier> {
-        read_snapshot(folder, TextClassifier::of_snapshot)
+        with_snapshot(folder, TextClassifier::from_snapshot)
     }
 
-    pub(crate) fn of_snapshot(folder: &Snapshot) -> Result<TextClassifier> {
+    pub(crate) fn from_snapshot(folder: &Snapshot) -> Result<TextClassifier> {
         if pretrained_kind(folder) == Some(ModelKind::Classifier) {
             return TextClassifier::load_published(folder);
         }
-        let fault = |name: &str, problem: String| fault(folder, name, problem);
+        let fault = |name: &str, problem: String| model_file_error(folder, name, problem);
         if pretrained_kind(folder).is_none() {
             check_files(folder, &[CONFIG])?;
         }
-        let kind: ModelType = read_config(folder)?;
+        let kind: ModelTypeConfig = read_config(folder)?;
         if kind.model_type != ModelKind::Classifier.model_type() {
-            return Err(fault(CONFIG, kind.is_not(lang().pick("a text classifier", "テキスト分類モデル"))));
+            return Err(fault(CONFIG, kind.kind_mismatch(lang().pick("a text classifier", "テキスト分類モデル"))));
         }
         if pretrained_kind(folder).is_none() {
             check_files(folder, &[TOKENIZER, WEIGHTS])?;
@@ -543,9 +551,9 @@ impl TextClassifier {
         config.check().map_err(|problem| fault(CONFIG, problem))?;
         let vocab_size = config.model.vocab_size;
         let mut tokenizer = read_tokenizer(folder, TOKENIZER, vocab_size, vocabulary_sha256.as_deref())?;
-        if let Some(separator) = config.model.input.separator {
-            tokenizer = tokenizer.for_pairs();
-            if tokenizer.between() != Some(separator) {
+        if let Some(separator) = config.model.embeddings.separator {
+            tokenizer = tokenizer.with_pair_separator();
+            if tokenizer.pair_separator() != Some(separator) {
                 let problem = tr!(
                     "separator: token {separator} is not the one between two texts in {TOKENIZER}",
                     "separator: トークン {separator} は、{TOKENIZER} で 2 つのテキストの間に置かれるトークンではありません"
@@ -554,7 +562,7 @@ impl TextClassifier {
             }
         }
         if !config.columns().is_empty() {
-            tokenizer = tokenizer.skipping_beside();
+            tokenizer = tokenizer.ignoring_features();
         }
         let bytes = folder.read_weights(WEIGHTS)?;
         let tensors = parse_weights(folder, WEIGHTS, &bytes)?;
@@ -563,12 +571,12 @@ impl TextClassifier {
         let ngrams = match &config.ngrams {
             None => None,
             Some(scheme) => Some(
-                read_ngrams(&tensors, scheme, config.labels.len(), !config.problem.is_one_class())
+                read_ngrams(&tensors, scheme, config.labels.len(), !config.target.is_one_class())
                     .map_err(|e| fault(WEIGHTS, e))?,
             ),
         };
         let others = ngrams.as_ref().map(ngram_names).unwrap_or_default();
-        check_no_others(folder, &tensors, Some(model.layout()), &others)?;
+        check_no_extra_tensors(folder, &tensors, Some(model.layout()), &others)?;
         Ok(TextClassifier { config, model, params, tokenizer, ngrams, origin: None, thresholds: None })
     }
 }
@@ -586,13 +594,13 @@ impl ModelConfig {
             ));
         }
         check_labels(&self.labels)?;
-        self.caution.as_ref().map_or(Ok(()), Caution::check)?;
-        check_hierarchy(self.hierarchy.as_ref(), self.caution.as_ref(), &self.labels)?;
-        self.decision.as_ref().map_or(Ok(()), |decision| decision.check(self.labels.len()))?;
+        self.abstention.as_ref().map_or(Ok(()), AbstentionCalibration::check)?;
+        check_hierarchy(self.hierarchy.as_ref(), self.abstention.as_ref(), &self.labels)?;
+        self.decision_rule.as_ref().map_or(Ok(()), |decision| decision.check(self.labels.len()))?;
         if let Some(scheme) = &self.ngrams {
-            beside::check(&scheme.columns, scheme.column_scale)?;
+            feature_columns::check(&scheme.columns, scheme.column_scale)?;
         }
-        self.problem.check(self.labels.len(), self.hierarchy.as_ref())?;
+        self.target.check(self.labels.len(), self.hierarchy.as_ref())?;
         let sizes = [
             ("vocab_size", m.vocab_size, 1, 1 << 24),
             ("max_length", m.max_length, 2, 1 << 20),
@@ -606,7 +614,7 @@ impl ModelConfig {
                 ));
             }
         }
-        m.body.check().map_err(|error| of_layers(&error))?;
+        m.body.check().map_err(|error| layer_error_message(&error))?;
         let blend = [self.blend.attention, self.blend.ngrams];
         if blend.iter().any(|w| !w.is_finite() || *w < 0.0) {
             return Err(tr!(
@@ -621,7 +629,7 @@ impl ModelConfig {
 /// What is wrong with the tree of classes, if anything.
 pub(crate) fn check_hierarchy(
     tree: Option<&Hierarchy>,
-    caution: Option<&Caution>,
+    caution: Option<&AbstentionCalibration>,
     labels: &[String],
 ) -> Result<(), String> {
     let Some(tree) = tree else { return Ok(()) };

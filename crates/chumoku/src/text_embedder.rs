@@ -1,14 +1,14 @@
 //! A pretrained encoder as a whole: texts become vectors that lie near each other where the texts mean the same.
 
-use crate::inference::{BATCH_TOKENS, by_length, side_by_side};
-use crate::model_folder::{Snapshot, read_snapshot};
+use crate::inference::{BATCH_TOKENS, batches_by_length, map_batches};
+use crate::model_folder::{Snapshot, with_snapshot};
 use crate::models::TextEncoder;
 use crate::nn::{Offsets, Tokens};
 use crate::params::Params;
 use crate::pretrained::{Dense, EncoderCheckpoint, Sentence, folder_of_encoder, no_layers, read_limit};
 use crate::text::{Encoding, PretrainedTokenizer};
 use crate::{Error, Result, tr};
-use chumoku_kernels::{MatRef, Precision, Product, Then, parallel};
+use chumoku_kernels::{Epilogue, FusedGemm, MatRef, Precision, parallel};
 use ndarray::{Array2, ArrayView1, Axis, concatenate};
 use std::borrow::Cow;
 use std::path::Path;
@@ -42,7 +42,7 @@ pub struct Embeddings {
     /// (texts, width)
     pub vectors: Array2<f32>,
     /// Texts that were longer than the model reads, and lost their end.
-    pub cut: usize,
+    pub truncated: usize,
 }
 
 impl TextEmbedder {
@@ -52,10 +52,10 @@ impl TextEmbedder {
     /// # Errors
     /// If a file is missing or damaged, does not fit the others, or asks for what this version does not have.
     pub fn load(folder: &Path, precision: Option<Precision>) -> Result<TextEmbedder> {
-        read_snapshot(folder, |folder| TextEmbedder::of_snapshot(folder, precision))
+        with_snapshot(folder, |folder| TextEmbedder::from_snapshot(folder, precision))
     }
 
-    fn of_snapshot(folder: &Snapshot, precision: Option<Precision>) -> Result<TextEmbedder> {
+    fn from_snapshot(folder: &Snapshot, precision: Option<Precision>) -> Result<TextEmbedder> {
         let inner = folder_of_encoder(folder)?;
         let place = inner.as_ref().unwrap_or(folder);
         let (checkpoint, tokenizer) = EncoderCheckpoint::read_with_tokenizer(place, precision)?;
@@ -102,7 +102,7 @@ impl TextEmbedder {
     }
 
     /// Whether the folder says how tokens become a vector; otherwise it is the mean of all tokens, of length 1.
-    pub fn says_how(&self) -> bool {
+    pub fn has_pooling_config(&self) -> bool {
         self.sentence.is_said
     }
 
@@ -138,16 +138,16 @@ impl TextEmbedder {
     /// If there is no such prompt, a text cannot be read as tokens, or a vector is not finite.
     pub fn embed(&self, texts: &[&str], options: EmbedOptions<'_>) -> Result<Embeddings> {
         let prompt = self.prompt(options)?;
-        let given: Vec<Cow<'_, str>> = texts.iter().map(|text| self.given(text, prompt)).collect();
+        let given: Vec<Cow<'_, str>> = texts.iter().map(|text| self.preprocess(text, prompt)).collect();
         let given: Vec<&str> = given.iter().map(AsRef::as_ref).collect();
         let encodings = self.tokenizer.encode_all(&given, self.limit)?;
         let vectors = self.vectors(&self.params, &encodings, options.normalize.unwrap_or(self.sentence.normalize))?;
-        let cut = encodings.iter().filter(|encoding| encoding.cut > 0).count();
-        Ok(Embeddings { vectors, cut })
+        let cut = encodings.iter().filter(|encoding| encoding.truncated > 0).count();
+        Ok(Embeddings { vectors, truncated: cut })
     }
 
     /// A text as the tokenizer is given it.
-    fn given<'a>(&self, text: &'a str, prompt: &str) -> Cow<'a, str> {
+    fn preprocess<'a>(&self, text: &'a str, prompt: &str) -> Cow<'a, str> {
         let text = if self.sentence.trims { text.trim() } else { text };
         match (prompt, self.sentence.lowercase) {
             ("", false) => Cow::Borrowed(text),
@@ -157,8 +157,8 @@ impl TextEmbedder {
     }
 
     /// A text as the tokenizer is given it, with what the folder puts before texts.
-    pub(crate) fn as_given<'a>(&self, text: &'a str) -> Result<Cow<'a, str>> {
-        Ok(self.given(text, self.prompt(EmbedOptions::default())?))
+    pub(crate) fn preprocess_with_default_prompt<'a>(&self, text: &'a str) -> Result<Cow<'a, str>> {
+        Ok(self.preprocess(text, self.prompt(EmbedOptions::default())?))
     }
 
     /// The vectors of texts that are tokens: (texts, width).
@@ -168,9 +168,9 @@ impl TextEmbedder {
     pub(crate) fn vectors(&self, params: &Params<f32>, encodings: &[Encoding], normalize: bool) -> Result<Array2<f32>> {
         let lengths: Vec<usize> = encodings.iter().map(|encoding| encoding.ids.len()).collect();
         let mut vectors = Array2::zeros((encodings.len(), self.width));
-        let batches = by_length(&lengths, BATCH_TOKENS);
-        let found = side_by_side(&batches, |batch| {
-            self.batch(params, &batch.iter().map(|&i| &encodings[i]).collect::<Vec<_>>())
+        let batches = batches_by_length(&lengths, BATCH_TOKENS);
+        let found = map_batches(&batches, |batch| {
+            self.embed_batch(params, &batch.iter().map(|&i| &encodings[i]).collect::<Vec<_>>())
         })?;
         for (found, batch) in found.iter().zip(&batches) {
             for (row, &i) in found.rows().into_iter().zip(batch) {
@@ -194,12 +194,12 @@ impl TextEmbedder {
     }
 
     /// The vectors of some texts, not normalised: (texts, width).
-    fn batch(&self, params: &Params<f32>, encodings: &[&Encoding]) -> Result<Array2<f32>> {
+    fn embed_batch(&self, params: &Params<f32>, encodings: &[&Encoding]) -> Result<Array2<f32>> {
         let ids: Vec<u32> = encodings.iter().flat_map(|encoding| encoding.ids.iter().copied()).collect();
-        let types: Vec<u32> = encodings.iter().flat_map(|encoding| encoding.types.iter().copied()).collect();
-        let offsets = Offsets::of_lengths(encodings.iter().map(|encoding| encoding.ids.len()));
+        let types: Vec<u32> = encodings.iter().flat_map(|encoding| encoding.type_ids.iter().copied()).collect();
+        let offsets = Offsets::from_lengths(encodings.iter().map(|encoding| encoding.ids.len()));
         let tokens = Tokens { ids: &ids, offsets: &offsets, types: Some(&types) };
-        let parts = self.model.for_groups(params, tokens, |x, offsets| {
+        let parts = self.model.map_groups(params, tokens, |x, offsets| {
             let pooled: Vec<_> = self.sentence.pooling.iter().map(|p| p.forward(x.view(), offsets).0).collect();
             let views: Vec<_> = pooled.iter().map(|pooled| pooled.view()).collect();
             Ok(concatenate(Axis(1), &views).expect("each has a row for each sequence"))
@@ -217,7 +217,7 @@ impl Embeddings {
     /// If they are of another width.
     pub fn append(&mut self, more: Embeddings) {
         self.vectors.append(Axis(0), more.vectors.view()).expect("vectors of one model have one width");
-        self.cut += more.cut;
+        self.truncated += more.truncated;
     }
 
     /// For each query the rows of these that lie nearest, as (row, cosine): nearest first, equals in the order of the rows.
@@ -252,7 +252,7 @@ impl Dense {
         let a = MatRef::new(x.as_slice().expect("packed"), rows, inputs)?;
         let b = MatRef::new(&self.weight, self.outputs, inputs)?.t().into();
         let bias = (!self.bias.is_empty()).then_some(&self.bias[..]);
-        let product = Product { a, b, bias, then: Then::Nothing, precision };
+        let product = FusedGemm { a, b, bias, epilogue: Epilogue::Identity, precision };
         let mut y = Array2::from_shape_vec((rows, self.outputs), product.compute()?).expect("as many as promised");
         if self.is_tanh {
             y.mapv_inplace(f32::tanh);

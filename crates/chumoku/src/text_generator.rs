@@ -1,13 +1,14 @@
 //! A language model as a whole, trained here or published: its folder, and the text that it writes.
 
 use crate::lang::lang;
+use crate::layer_errors::layer_error_message;
 use crate::model_folder::{
-    CONFIG, ModelKind, ModelType, Snapshot, TOKENIZER, WEIGHTS, check_files, check_no_others, fault, parse_weights,
-    pretrained_kind, read_config, read_params, read_snapshot, read_tokenizer, serialize, tensors_of, write_model,
+    CONFIG, ModelKind, ModelTypeConfig, Snapshot, TOKENIZER, WEIGHTS, check_files, check_no_extra_tensors,
+    model_file_error, param_tensors, parse_weights, pretrained_kind, read_config, read_params, read_tokenizer,
+    serialize_tensors, with_snapshot, write_model,
 };
 use crate::models::{LanguageModel, LanguageModelConfig};
 use crate::nn::Offsets;
-use crate::of_layers::of_layers;
 use crate::params::Params;
 use crate::pretrained::{ChatMessage, ChatTemplate, DecoderCheckpoint, DecoderOrigin, GeneratorCheckpoint};
 use crate::sampling::Sampling;
@@ -45,14 +46,14 @@ pub struct TextGenerator {
     pub(crate) model: LanguageModel,
     pub(crate) params: Params<f32>,
     pub(crate) tokenizer: TextTokenizer,
-    pub(crate) bounds: Bounds,
+    pub(crate) boundaries: TextBoundaries,
     /// Of a published model: how its folder is written.
     pub(crate) origin: Option<DecoderOrigin>,
 }
 
 /// Where texts begin and end, and how messages become one.
 #[derive(Clone, Debug)]
-pub(crate) struct Bounds {
+pub(crate) struct TextBoundaries {
     /// What is read where there is nothing to read.
     first: u32,
     /// At each of these tokens a text ends.
@@ -63,34 +64,39 @@ pub(crate) struct Bounds {
     chat: Option<ChatTemplate>,
 }
 
-impl Bounds {
+impl TextBoundaries {
     /// Those of a model that was trained here: one token stands before a text and behind it.
-    pub(crate) fn of(tokenizer: &TextTokenizer) -> Bounds {
-        Bounds { first: tokenizer.cls(), ends: vec![tokenizer.cls()], end: Some(tokenizer.cls()), chat: None }
+    pub(crate) fn from_tokenizer(tokenizer: &TextTokenizer) -> TextBoundaries {
+        TextBoundaries {
+            first: tokenizer.cls_id(),
+            ends: vec![tokenizer.cls_id()],
+            end: Some(tokenizer.cls_id()),
+            chat: None,
+        }
     }
 
     /// The same model once it is trained on documents that end with the first of its ends.
-    pub(crate) fn with_end(self) -> Bounds {
-        Bounds { end: self.ends.first().copied(), ..self }
+    pub(crate) fn with_end(self) -> TextBoundaries {
+        TextBoundaries { end: self.ends.first().copied(), ..self }
     }
 }
 
 /// Why a text ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Stop {
+pub enum StopReason {
     /// The model ended the document.
     End,
     /// As many tokens as asked for.
-    Enough,
+    MaxTokens,
     /// Whoever reads it had enough.
-    Asked,
+    Caller,
 }
 
 /// A piece of a text while it is written.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct WrittenPiece<'a> {
+pub struct GeneratedPiece<'a> {
     /// One character or more, all of them whole.
     pub text: &'a str,
     /// The probability of its tokens, each after those before it: what the model says, whatever the temperature. Most pieces
@@ -116,7 +122,7 @@ impl TextGenerator {
 
     /// Whether it was published with a chat template, so that [`TextGenerator::reply`] knows how messages are read.
     pub fn has_chat_template(&self) -> bool {
-        self.bounds.chat.is_some()
+        self.boundaries.chat.is_some()
     }
 
     /// Sets how exact matrix products are.
@@ -126,23 +132,23 @@ impl TextGenerator {
     }
 
     /// The tokens of a text as the model reads it, with those before it.
-    pub(crate) fn read(&self, text: &str) -> Result<Vec<u32>> {
-        let mut ids = self.tokenizer.frame().before.clone();
+    pub(crate) fn encode_prompt(&self, text: &str) -> Result<Vec<u32>> {
+        let mut ids = self.tokenizer.special_tokens().prefix.clone();
         ids.extend(self.tokenizer.encode(text)?.ids);
         if ids.is_empty() {
-            ids.push(self.bounds.first);
+            ids.push(self.boundaries.first);
         }
         Ok(ids)
     }
 
     /// What is read where there is nothing to read.
-    pub(crate) fn first(&self) -> u32 {
-        self.bounds.first
+    pub(crate) fn start_token(&self) -> u32 {
+        self.boundaries.first
     }
 
     /// The first of the tokens at which a text ends.
-    pub(crate) fn end(&self) -> u32 {
-        self.bounds.ends.first().copied().unwrap_or(self.bounds.first)
+    pub(crate) fn end_token(&self) -> u32 {
+        self.boundaries.ends.first().copied().unwrap_or(self.boundaries.first)
     }
 
     /// Continues `prompt` by at most `max_tokens` tokens, handing out the new text piece by piece, each as soon as it is
@@ -161,7 +167,7 @@ impl TextGenerator {
         max_tokens: usize,
         sampling: &Sampling,
         write: &mut dyn FnMut(&str) -> ControlFlow<()>,
-    ) -> Result<Stop> {
+    ) -> Result<StopReason> {
         self.generate_pieces(prompt, max_tokens, sampling, &mut |piece| write(piece.text))
     }
 
@@ -174,11 +180,11 @@ impl TextGenerator {
         prompt: &str,
         max_tokens: usize,
         sampling: &Sampling,
-        write: &mut dyn FnMut(WrittenPiece<'_>) -> ControlFlow<()>,
-    ) -> Result<Stop> {
-        let prompt = self.read(prompt)?;
-        let written = Written::after(&self.tokenizer, &prompt)?;
-        self.write_on(prompt, written, max_tokens, sampling, write)
+        write: &mut dyn FnMut(GeneratedPiece<'_>) -> ControlFlow<()>,
+    ) -> Result<StopReason> {
+        let prompt = self.encode_prompt(prompt)?;
+        let written = StreamDecoder::with_context(&self.tokenizer, &prompt)?;
+        self.generate_from(prompt, written, max_tokens, sampling, write)
     }
 
     /// Answers messages, as [`TextGenerator::generate`] continues a text: the model's chat template makes a prompt of
@@ -193,7 +199,7 @@ impl TextGenerator {
         max_tokens: usize,
         sampling: &Sampling,
         write: &mut dyn FnMut(&str) -> ControlFlow<()>,
-    ) -> Result<Stop> {
+    ) -> Result<StopReason> {
         self.reply_pieces(messages, max_tokens, sampling, &mut |piece| write(piece.text))
     }
 
@@ -206,9 +212,9 @@ impl TextGenerator {
         messages: &[ChatMessage],
         max_tokens: usize,
         sampling: &Sampling,
-        write: &mut dyn FnMut(WrittenPiece<'_>) -> ControlFlow<()>,
-    ) -> Result<Stop> {
-        let Some(chat) = &self.bounds.chat else {
+        write: &mut dyn FnMut(GeneratedPiece<'_>) -> ControlFlow<()>,
+    ) -> Result<StopReason> {
+        let Some(chat) = &self.boundaries.chat else {
             return Err(Error::Setting(tr!(
                 "this model has no chat template: it continues texts and answers no messages",
                 "このモデルにはチャットテンプレートがなく、文章の続きを書くだけで、メッセージには答えません"
@@ -217,56 +223,56 @@ impl TextGenerator {
         // The template has put in what stands before a text.
         let mut prompt = self.tokenizer.encode(&chat.render(messages)?)?.ids;
         if prompt.is_empty() {
-            prompt.push(self.bounds.first);
+            prompt.push(self.boundaries.first);
         }
-        self.write_on(prompt, Written::default(), max_tokens, sampling, write)
+        self.generate_from(prompt, StreamDecoder::default(), max_tokens, sampling, write)
     }
 
-    fn write_on(
+    fn generate_from(
         &self,
         prompt: Vec<u32>,
-        mut written: Written,
+        mut written: StreamDecoder,
         max_tokens: usize,
         sampling: &Sampling,
-        write: &mut dyn FnMut(WrittenPiece<'_>) -> ControlFlow<()>,
-    ) -> Result<Stop> {
+        write: &mut dyn FnMut(GeneratedPiece<'_>) -> ControlFlow<()>,
+    ) -> Result<StopReason> {
         sampling.check()?;
         let context = self.config.model.max_length;
         // What the model has in view, and what it has not seen yet.
         let mut seen = prompt;
         seen.drain(..seen.len().saturating_sub(context));
         let mut new = seen.clone();
-        let mut state = self.model.start::<f32>(1)?;
+        let mut state = self.model.start_decoding::<f32>(1)?;
         // Of the tokens that have not been handed out.
         let mut log_probability = 0.0;
         let mut hand_out = |text: &str, log_probability: &mut f64| match text.is_empty() {
             true => ControlFlow::Continue(()),
-            false => write(WrittenPiece { text, probability: std::mem::take(log_probability).exp() }),
+            false => write(GeneratedPiece { text, probability: std::mem::take(log_probability).exp() }),
         };
         for index in 0..max_tokens as u64 {
-            let logits = self.model.step_to_next(&self.params, &new, &Offsets::of_lengths([new.len()]), &mut state)?;
+            let logits = self.model.step_last(&self.params, &new, &Offsets::from_lengths([new.len()]), &mut state)?;
             let mut last = logits.into_raw_vec_and_offset().0;
             // A word that is unknown cannot be written.
-            self.tokenizer.unknown().into_iter().for_each(|id| last[id as usize] = f32::NEG_INFINITY);
-            let token = sampling.choose(&last, index)?;
-            if self.bounds.ends.contains(&token) {
-                let _ = hand_out(&written.rest(&self.tokenizer)?, &mut log_probability);
-                return Ok(Stop::End);
+            self.tokenizer.unknown_id().into_iter().for_each(|id| last[id as usize] = f32::NEG_INFINITY);
+            let token = sampling.sample(&last, index)?;
+            if self.boundaries.ends.contains(&token) {
+                let _ = hand_out(&written.finish(&self.tokenizer)?, &mut log_probability);
+                return Ok(StopReason::End);
             }
             log_probability += f64::from(last[token as usize] - log_sum_exp(&last));
             if hand_out(&written.push(&self.tokenizer, token)?, &mut log_probability).is_break() {
-                return Ok(Stop::Asked);
+                return Ok(StopReason::Caller);
             }
             seen.push(token);
             new = vec![token];
             if seen.len() > context {
                 seen.drain(..seen.len() - context / 2);
                 new.clone_from(&seen);
-                state = self.model.start(1)?;
+                state = self.model.start_decoding(1)?;
             }
         }
-        let _ = hand_out(&written.rest(&self.tokenizer)?, &mut log_probability);
-        Ok(Stop::Enough)
+        let _ = hand_out(&written.finish(&self.tokenizer)?, &mut log_probability);
+        Ok(StopReason::MaxTokens)
     }
 
     /// Writes `config.json`, `tokenizer.json` and `model.safetensors`, in the place of those of a model that is there: a
@@ -277,7 +283,7 @@ impl TextGenerator {
     /// # Errors
     /// If a file cannot be written, or one of these names is that of a file that Chumoku did not write.
     pub fn save(&self, folder: &Path) -> Result<()> {
-        std::fs::create_dir_all(folder).map_err(Error::writing("creating", folder))?;
+        std::fs::create_dir_all(folder).map_err(Error::write("creating", folder))?;
         write_model(folder, self.files()?)
     }
 
@@ -288,7 +294,7 @@ impl TextGenerator {
         }
         let config = serde_json::to_string_pretty(&self.config).expect("a configuration is plain data") + "\n";
         let tokenizer = self.tokenizer.to_json()?;
-        let weights = serialize(&tensors_of(&self.params));
+        let weights = serialize_tensors(&param_tensors(&self.params));
         Ok(vec![(CONFIG, config.into_bytes()), (TOKENIZER, tokenizer.into_bytes()), (WEIGHTS, weights)])
     }
 
@@ -297,31 +303,35 @@ impl TextGenerator {
     /// # Errors
     /// If a file is missing, damaged, or does not fit the others, or the folder holds another kind of model.
     pub fn load(folder: &Path) -> Result<TextGenerator> {
-        read_snapshot(folder, TextGenerator::of_snapshot)
+        with_snapshot(folder, TextGenerator::from_snapshot)
     }
 
-    pub(crate) fn of_snapshot(folder: &Snapshot) -> Result<TextGenerator> {
+    pub(crate) fn from_snapshot(folder: &Snapshot) -> Result<TextGenerator> {
         if pretrained_kind(folder) == Some(ModelKind::LanguageModel) {
             return TextGenerator::load_pretrained(folder);
         }
         check_files(folder, &[CONFIG])?;
-        let kind: ModelType = read_config(folder)?;
+        let kind: ModelTypeConfig = read_config(folder)?;
         if kind.model_type != ModelKind::LanguageModel.model_type() {
-            return Err(fault(folder, CONFIG, kind.is_not(lang().pick("a language model", "言語モデル"))));
+            return Err(model_file_error(
+                folder,
+                CONFIG,
+                kind.kind_mismatch(lang().pick("a language model", "言語モデル")),
+            ));
         }
         check_files(folder, &[TOKENIZER, WEIGHTS])?;
         let config: TextGeneratorConfig = read_config(folder)?;
-        config.check().map_err(|problem| fault(folder, CONFIG, problem))?;
+        config.check().map_err(|problem| model_file_error(folder, CONFIG, problem))?;
         let (size, sha256) = (config.model.vocab_size, Some(&*config.vocabulary_sha256));
         let tokenizer = read_tokenizer(folder, TOKENIZER, size, sha256)?;
         let bytes = folder.read_weights(WEIGHTS)?;
         let tensors = parse_weights(folder, WEIGHTS, &bytes)?;
-        let model =
-            LanguageModel::new(config.model.clone()).map_err(|error| fault(folder, CONFIG, error.to_string()))?;
+        let model = LanguageModel::new(config.model.clone())
+            .map_err(|error| model_file_error(folder, CONFIG, error.to_string()))?;
         let params = read_params(folder, &tensors, model.layout(), config.precision)?;
-        check_no_others(folder, &tensors, Some(model.layout()), &[])?;
-        let bounds = Bounds::of(&tokenizer);
-        Ok(TextGenerator { config, model, params, tokenizer, bounds, origin: None })
+        check_no_extra_tensors(folder, &tensors, Some(model.layout()), &[])?;
+        let bounds = TextBoundaries::from_tokenizer(&tokenizer);
+        Ok(TextGenerator { config, model, params, tokenizer, boundaries: bounds, origin: None })
     }
 
     fn load_pretrained(folder: &Snapshot) -> Result<TextGenerator> {
@@ -334,53 +344,60 @@ impl TextGenerator {
             vocabulary_sha256: found.tokenizer.vocabulary_sha256(),
             model: model.config().clone(),
         };
-        config.check().map_err(|problem| fault(folder, CONFIG, problem))?;
-        let bounds = Bounds { first: found.first, ends: found.ends, end: None, chat: found.chat };
+        config.check().map_err(|problem| model_file_error(folder, CONFIG, problem))?;
+        let bounds = TextBoundaries { first: found.first, ends: found.ends, end: None, chat: found.chat };
         let bounds = if found.is_trained_here { bounds.with_end() } else { bounds };
-        Ok(TextGenerator { config, model, params, tokenizer: found.tokenizer, bounds, origin: Some(found.origin) })
+        Ok(TextGenerator {
+            config,
+            model,
+            params,
+            tokenizer: found.tokenizer,
+            boundaries: bounds,
+            origin: Some(found.origin),
+        })
     }
 }
 
 /// The text of tokens one after another. What a token stands for may depend on those before it (a word's first piece has
 /// a space before it, but not at the beginning of a text), and a character may take several.
 #[derive(Debug, Default)]
-struct Written {
+struct StreamDecoder {
     /// Tokens that are read again with each new one.
     tokens: Vec<u32>,
     /// Bytes of their text that have been handed out.
-    bytes: usize,
+    emitted_bytes: usize,
 }
 
-impl Written {
+impl StreamDecoder {
     /// Tokens that are read again at least: what stands before them does not change what they stand for.
-    const KEPT: usize = 4;
+    const CONTEXT_TOKENS: usize = 4;
     /// As many at most, however long their text ends in half a character.
-    const MOST: usize = 16;
+    const MAX_TOKENS: usize = 16;
 
     /// After tokens whose text needs not be handed out.
-    fn after(tokenizer: &TextTokenizer, tokens: &[u32]) -> Result<Written> {
-        let tokens = tokens[tokens.len().saturating_sub(Self::KEPT)..].to_vec();
+    fn with_context(tokenizer: &TextTokenizer, tokens: &[u32]) -> Result<StreamDecoder> {
+        let tokens = tokens[tokens.len().saturating_sub(Self::CONTEXT_TOKENS)..].to_vec();
         let bytes = tokenizer.decode(&tokens)?.len();
-        Ok(Written { tokens, bytes })
+        Ok(StreamDecoder { tokens, emitted_bytes: bytes })
     }
 
     /// What one more token adds, as far as it is whole characters.
     fn push(&mut self, tokenizer: &TextTokenizer, token: u32) -> Result<String> {
         self.tokens.push(token);
         let text = tokenizer.decode(&self.tokens)?;
-        let is_whole = !text.ends_with('\u{FFFD}') || self.tokens.len() >= Self::MOST;
+        let is_whole = !text.ends_with('\u{FFFD}') || self.tokens.len() >= Self::MAX_TOKENS;
         let whole = if is_whole { &text[..] } else { text.trim_end_matches('\u{FFFD}') };
-        let new = whole.get(self.bytes..).unwrap_or_default().to_owned();
-        self.bytes = self.bytes.max(whole.len());
-        if is_whole && self.tokens.len() > 2 * Self::KEPT {
-            *self = Written::after(tokenizer, &self.tokens)?;
+        let new = whole.get(self.emitted_bytes..).unwrap_or_default().to_owned();
+        self.emitted_bytes = self.emitted_bytes.max(whole.len());
+        if is_whole && self.tokens.len() > 2 * Self::CONTEXT_TOKENS {
+            *self = StreamDecoder::with_context(tokenizer, &self.tokens)?;
         }
         Ok(new)
     }
 
     /// What is left of the text.
-    fn rest(&self, tokenizer: &TextTokenizer) -> Result<String> {
-        Ok(tokenizer.decode(&self.tokens)?.get(self.bytes..).unwrap_or_default().to_owned())
+    fn finish(&self, tokenizer: &TextTokenizer) -> Result<String> {
+        Ok(tokenizer.decode(&self.tokens)?.get(self.emitted_bytes..).unwrap_or_default().to_owned())
     }
 }
 
@@ -388,7 +405,7 @@ impl TextGeneratorConfig {
     /// What is wrong with it, if anything.
     pub(crate) fn check(&self) -> Result<(), String> {
         let m = &self.model;
-        m.encoder.check().map_err(|error| of_layers(&error))?;
+        m.encoder.check().map_err(|error| layer_error_message(&error))?;
         for (name, size, least, most) in
             [("vocab_size", m.vocab_size, 1, 1 << 24), ("max_length", m.max_length, 2, 1 << 20)]
         {

@@ -1,24 +1,24 @@
 //! A predictor of n-grams alone, of a class, labels or a number: its folder, and what it is asked. It has no network, no tokenizer
 //! and no attention.
 
-use crate::beside::{self, SideColumn};
-use crate::caution::Caution;
-use crate::data::{Example, LabelledText, ScoredText};
-use crate::decision::Decision;
+use crate::abstention::AbstentionCalibration;
+use crate::class_thresholds::ClassThresholds;
+use crate::data::{Example, MultiLabelExample, ScoreExample};
+use crate::decision_rule::DecisionRule;
+use crate::feature_columns::{self, FeatureColumn};
 use crate::hierarchy::Hierarchy;
 use crate::label_blend::log_sigmoid;
 use crate::lang::lang;
 use crate::model_folder::{
-    CONFIG, ModelKind, ModelType, Snapshot, WEIGHTS, check_files, check_no_others, fault, ngram_names, ngram_tensors,
-    parse_weights, read_config, read_ngrams, read_snapshot, serialize, write_model,
+    CONFIG, ModelKind, ModelTypeConfig, Snapshot, WEIGHTS, check_files, check_no_extra_tensors, model_file_error,
+    ngram_names, ngram_tensors, parse_weights, read_config, read_ngrams, serialize_tensors, with_snapshot, write_model,
 };
 use crate::ngram::{NgramModel, NgramScheme};
-use crate::number::{Estimate, Measured};
+use crate::number::{Estimate, NumberLabel};
 use crate::prediction::Prediction;
-use crate::problem::Problem;
+use crate::prediction_target::PredictionTarget;
 use crate::scoring::{LabelScores, NumberScores, Rows, Scores, of_log_p};
-use crate::text_classifier::{answer, check_hierarchy, check_labels};
-use crate::thresholds::Thresholds;
+use crate::text_classifier::{check_hierarchy, check_labels, decide_class};
 use crate::{Error, Result, sorting, tr};
 use chumoku_kernels::parallel;
 use chumoku_nn::probability::log_softmax;
@@ -36,8 +36,9 @@ pub struct NgramClassifierConfig {
     /// The classes or labels, in the order of their numbers.
     pub labels: Vec<String>,
     /// What a text is told. What joins the two halves of other predictors has no weight for a network here.
-    #[serde(default, skip_serializing_if = "Problem::is_one_class")]
-    pub problem: Problem,
+    #[serde(default, skip_serializing_if = "PredictionTarget::is_one_class")]
+    #[serde(rename = "problem")]
+    pub target: PredictionTarget,
     /// The tree that classes or labels stand in, if they do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hierarchy: Option<Hierarchy>,
@@ -46,10 +47,12 @@ pub struct NgramClassifierConfig {
     pub scale: f32,
     /// When to say "I do not know"; none where there were no validation rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub caution: Option<Caution>,
+    #[serde(rename = "caution")]
+    pub abstention: Option<AbstentionCalibration>,
     /// Which class is the answer; none if it is the most probable one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub decision: Option<Decision>,
+    #[serde(rename = "decision")]
+    pub decision_rule: Option<DecisionRule>,
     /// Which n-grams are read.
     pub ngrams: NgramScheme,
 }
@@ -61,29 +64,29 @@ impl NgramClassifierConfig {
     }
 
     /// The columns beside the text that the model reads, in order.
-    pub fn columns(&self) -> &[SideColumn] {
+    pub fn columns(&self) -> &[FeatureColumn] {
         &self.ngrams.columns
     }
 
     /// The tree that classes stand in which exclude each other.
     pub fn tree(&self) -> Option<&Hierarchy> {
-        self.hierarchy.as_ref().filter(|_| self.problem.is_one_class())
+        self.hierarchy.as_ref().filter(|_| self.target.is_one_class())
     }
 
     /// By what the scores of n-grams are multiplied.
-    fn weight(&self) -> f32 {
-        self.problem.questions().map_or(self.scale, |blend| blend.ngrams)
+    fn score_weight(&self) -> f32 {
+        self.target.binary_blend().map_or(self.scale, |blend| blend.ngrams)
     }
 
     /// What is wrong with it, if anything.
     fn check(&self) -> Result<(), String> {
         check_labels(&self.labels)?;
-        self.caution.as_ref().map_or(Ok(()), Caution::check)?;
-        check_hierarchy(self.hierarchy.as_ref(), self.caution.as_ref(), &self.labels)?;
-        self.decision.as_ref().map_or(Ok(()), |decision| decision.check(self.labels.len()))?;
-        beside::check(&self.ngrams.columns, self.ngrams.column_scale)?;
-        self.problem.check(self.labels.len(), self.hierarchy.as_ref())?;
-        if let Some(network) = self.problem.questions().map(|blend| blend.attention).filter(|weight| *weight != 0.0) {
+        self.abstention.as_ref().map_or(Ok(()), AbstentionCalibration::check)?;
+        check_hierarchy(self.hierarchy.as_ref(), self.abstention.as_ref(), &self.labels)?;
+        self.decision_rule.as_ref().map_or(Ok(()), |decision| decision.check(self.labels.len()))?;
+        feature_columns::check(&self.ngrams.columns, self.ngrams.column_scale)?;
+        self.target.check(self.labels.len(), self.hierarchy.as_ref())?;
+        if let Some(network) = self.target.binary_blend().map(|blend| blend.attention).filter(|weight| *weight != 0.0) {
             return Err(tr!(
                 "problem: expected a weight of 0 for a network, there being none, found {network}",
                 "problem: ネットワークがないため attention は 0 のはずですが、{network} です"
@@ -106,7 +109,7 @@ pub struct NgramClassifier {
     pub(crate) config: NgramClassifierConfig,
     pub(crate) ngrams: NgramModel,
     /// When a class is the answer, where that was asked for.
-    pub(crate) thresholds: Option<Thresholds>,
+    pub(crate) thresholds: Option<ClassThresholds>,
 }
 
 /// What an n-gram of a text does to the prediction.
@@ -132,7 +135,7 @@ impl NgramClassifier {
     }
 
     /// The columns beside the text that the model reads, in order.
-    pub fn columns(&self) -> &[SideColumn] {
+    pub fn columns(&self) -> &[FeatureColumn] {
         self.config.columns()
     }
 
@@ -148,8 +151,8 @@ impl NgramClassifier {
     /// # Errors
     /// If weights are so large that a probability is not a number.
     pub fn predict(&self, texts: &[&str]) -> Result<Vec<Prediction>> {
-        let logits = self.ngrams.logits_of(texts);
-        let NgramClassifierConfig { problem, hierarchy, scale, .. } = &self.config;
+        let logits = self.ngrams.logits_batch(texts);
+        let NgramClassifierConfig { target: problem, hierarchy, scale, .. } = &self.config;
         let predict = |logits: &[f32]| {
             let of_questions = problem.probabilities(hierarchy.as_ref(), logits, Some(logits));
             let (ngrams, probabilities) = match of_questions {
@@ -160,8 +163,8 @@ impl NgramClassifier {
                     (ngrams, log_softmax(&scaled).iter().map(|x| x.exp()).collect())
                 }
             };
-            let by_model = (self.config.decision.as_ref(), self.config.tree());
-            let answer = answer(self.thresholds.as_ref(), by_model, &probabilities);
+            let by_model = (self.config.decision_rule.as_ref(), self.config.tree());
+            let answer = decide_class(self.thresholds.as_ref(), by_model, &probabilities);
             Prediction { probabilities, attention: Vec::new(), ngrams: Some(ngrams), windows: 1, answer }
         };
         let rows: Vec<&[f32]> = logits.chunks_exact(self.labels().len()).collect();
@@ -181,7 +184,7 @@ impl NgramClassifier {
     /// # Errors
     /// If the model tells numbers, or every class has a threshold, so that there may be no answer.
     pub fn set_thresholds(&mut self, least: &[Option<f32>]) -> Result<()> {
-        let NgramClassifierConfig { problem, labels, hierarchy, .. } = &mut self.config;
+        let NgramClassifierConfig { target: problem, labels, hierarchy, .. } = &mut self.config;
         if let Some(thresholds) = problem.set_thresholds(least, (labels.len(), hierarchy.as_ref()))? {
             self.thresholds = Some(thresholds);
         }
@@ -189,13 +192,13 @@ impl NgramClassifier {
     }
 
     /// The labels that are predicted, the most probable first: those above their thresholds, or the class.
-    pub fn predicted(&self, prediction: &Prediction) -> Vec<usize> {
-        self.config.problem.predicted(prediction)
+    pub fn predicted_labels(&self, prediction: &Prediction) -> Vec<usize> {
+        self.config.target.predicted_labels(prediction)
     }
 
     /// The number that a prediction stands for, and its interval, where the model tells numbers.
     pub fn estimate(&self, prediction: &Prediction) -> Option<Estimate> {
-        self.config.problem.estimate(prediction)
+        self.config.target.estimate(prediction)
     }
 
     /// The share of a text's n-grams that the model knows.
@@ -217,26 +220,26 @@ impl NgramClassifier {
     ///
     /// # Errors
     /// If the model tells no labels; else see [`NgramClassifier::predict`].
-    pub fn score_labels(&self, examples: &[LabelledText], seed: u64) -> Result<LabelScores> {
+    pub fn score_labels(&self, examples: &[MultiLabelExample], seed: u64) -> Result<LabelScores> {
         self.label_scores(&Rows::of_sets(examples, &self.config.labels).closed(self.config.hierarchy.as_ref()), seed)
     }
 
     pub(crate) fn label_scores(&self, rows: &Rows<Vec<u32>>, seed: u64) -> Result<LabelScores> {
         let known = (self.labels(), self.config.hierarchy.as_ref());
-        self.config.problem.label_scores(rows, self.predict(&rows.texts())?, known, seed)
+        self.config.target.label_scores(rows, self.predict(&rows.texts())?, known, seed)
     }
 
     /// Scores on texts with a number each, resampled with `seed`; and the true and the predicted number of each.
     ///
     /// # Errors
     /// If the model tells no numbers; else see [`NgramClassifier::predict`].
-    pub fn score_numbers(&self, examples: &[ScoredText], seed: u64) -> Result<(NumberScores, Vec<[f64; 2]>)> {
-        let scale = &self.config.problem.told_number()?.scale;
+    pub fn score_numbers(&self, examples: &[ScoreExample], seed: u64) -> Result<(NumberScores, Vec<[f64; 2]>)> {
+        let scale = &self.config.target.require_number()?.scale;
         self.number_scores(&Rows::of_scores(examples, scale), seed)
     }
 
-    pub(crate) fn number_scores(&self, rows: &Rows<Measured>, seed: u64) -> Result<(NumberScores, Vec<[f64; 2]>)> {
-        self.config.problem.number_scores(rows, &self.predict(&rows.texts())?, seed)
+    pub(crate) fn number_scores(&self, rows: &Rows<NumberLabel>, seed: u64) -> Result<(NumberScores, Vec<[f64; 2]>)> {
+        self.config.target.number_scores(rows, &self.predict(&rows.texts())?, seed)
     }
 
     /// What each n-gram of `text` that the model knows does to the prediction, the strongest first: of a number, to the threshold
@@ -245,7 +248,7 @@ impl NgramClassifier {
     /// # Errors
     /// See [`NgramClassifier::predict`].
     pub fn ngram_effects(&self, text: &str) -> Result<Vec<NgramEffect>> {
-        self.ngram_effects_on(text, None)
+        self.ngram_effects_on_label(text, None)
     }
 
     /// As [`NgramClassifier::ngram_effects`], on the label of this name instead of the most probable one, where a text may have
@@ -253,13 +256,13 @@ impl NgramClassifier {
     ///
     /// # Errors
     /// As for [`NgramClassifier::explain_label`].
-    pub fn ngram_effects_on(&self, text: &str, label: Option<&str>) -> Result<Vec<NgramEffect>> {
+    pub fn ngram_effects_on_label(&self, text: &str, label: Option<&str>) -> Result<Vec<NgramEffect>> {
         let class = self.class_to_explain(&self.predict(&[text])?[0], label)?;
-        let weight = self.config.weight();
+        let weight = self.config.score_weight();
         let found = self.ngrams.contributions(text, class).into_iter();
         let mut effects: Vec<NgramEffect> =
             found.map(|(ngram, effect)| NgramEffect { ngram, effect: weight * effect }).collect();
-        sorting::by(&mut effects, |a, b| b.effect.abs().total_cmp(&a.effect.abs()));
+        sorting::sort_by(&mut effects, |a, b| b.effect.abs().total_cmp(&a.effect.abs()));
         Ok(effects)
     }
 
@@ -270,7 +273,7 @@ impl NgramClassifier {
     /// # Errors
     /// If a file cannot be written, or one of these names is that of a file that Chumoku did not write.
     pub fn save(&self, folder: &Path) -> Result<()> {
-        std::fs::create_dir_all(folder).map_err(Error::writing("creating", folder))?;
+        std::fs::create_dir_all(folder).map_err(Error::write("creating", folder))?;
         write_model(folder, self.files())
     }
 
@@ -286,7 +289,7 @@ impl NgramClassifier {
     /// The files that are needed to use it.
     pub(crate) fn files(&self) -> Vec<(&'static str, Vec<u8>)> {
         let config = serde_json::to_string_pretty(&self.config).expect("a configuration is plain data") + "\n";
-        vec![(CONFIG, config.into_bytes()), (WEIGHTS, serialize(&ngram_tensors(&self.ngrams)))]
+        vec![(CONFIG, config.into_bytes()), (WEIGHTS, serialize_tensors(&ngram_tensors(&self.ngrams)))]
     }
 
     /// Reads a model folder, trusting nothing in it.
@@ -294,22 +297,26 @@ impl NgramClassifier {
     /// # Errors
     /// If a file is missing, damaged, or does not fit the others.
     pub fn load(folder: &Path) -> Result<NgramClassifier> {
-        read_snapshot(folder, NgramClassifier::of_snapshot)
+        with_snapshot(folder, NgramClassifier::from_snapshot)
     }
 
-    pub(crate) fn of_snapshot(folder: &Snapshot) -> Result<NgramClassifier> {
+    pub(crate) fn from_snapshot(folder: &Snapshot) -> Result<NgramClassifier> {
         check_files(folder, &[CONFIG, WEIGHTS])?;
-        let kind: ModelType = read_config(folder)?;
+        let kind: ModelTypeConfig = read_config(folder)?;
         if kind.model_type != ModelKind::Ngrams.model_type() {
-            return Err(fault(folder, CONFIG, kind.is_not(lang().pick("an n-gram model", "n-gram モデル"))));
+            return Err(model_file_error(
+                folder,
+                CONFIG,
+                kind.kind_mismatch(lang().pick("an n-gram model", "n-gram モデル")),
+            ));
         }
         let config: NgramClassifierConfig = read_config(folder)?;
-        config.check().map_err(|problem| fault(folder, CONFIG, problem))?;
+        config.check().map_err(|problem| model_file_error(folder, CONFIG, problem))?;
         let bytes = folder.read_weights(WEIGHTS)?;
         let tensors = parse_weights(folder, WEIGHTS, &bytes)?;
-        let ngrams = read_ngrams(&tensors, &config.ngrams, config.labels.len(), !config.problem.is_one_class())
-            .map_err(|problem| fault(folder, WEIGHTS, problem))?;
-        check_no_others(folder, &tensors, None, &ngram_names(&ngrams))?;
+        let ngrams = read_ngrams(&tensors, &config.ngrams, config.labels.len(), !config.target.is_one_class())
+            .map_err(|problem| model_file_error(folder, WEIGHTS, problem))?;
+        check_no_extra_tensors(folder, &tensors, None, &ngram_names(&ngrams))?;
         Ok(NgramClassifier { config, ngrams, thresholds: None })
     }
 }

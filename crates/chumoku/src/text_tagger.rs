@@ -1,19 +1,19 @@
 //! A tagger: labelled spans in texts, by a conditional random field and, where it started from one, a pretrained encoder. Its
 //! folder, and what it is asked.
 
-use crate::crf::{Crf, Halves, Sums, TaggerBlend, Tags, Transitions, best};
-use crate::data::{Span, SpanUnit, SpannedText};
+use crate::crf::{Crf, ForwardBackward, MemberEmissions, TagScheme, TaggerBlend, Transitions, viterbi};
+use crate::data::{Span, SpanExample, SpanUnit};
 use crate::lang::lang;
+use crate::layer_errors::layer_error_message;
 use crate::model_folder::{
-    CONFIG, ModelKind, ModelType, Snapshot, TOKENIZER, Tensors, WEIGHTS, check_files, check_no_others,
-    check_vocabulary, f32_bytes, fault, floats, no_tensor, parse_weights, read_config, read_params, read_snapshot,
-    serialize, tensors_of, write_model,
+    CONFIG, ModelKind, ModelTypeConfig, Snapshot, TOKENIZER, Tensors, WEIGHTS, check_files, check_no_extra_tensors,
+    check_vocabulary, f32_bytes, f32_from_bytes, missing_tensor_message, model_file_error, param_tensors,
+    parse_weights, read_config, read_params, serialize_tensors, with_snapshot, write_model,
 };
 use crate::models::TokenTagger;
-use crate::of_layers::of_layers;
 use crate::pretrained::read_tokenizer;
 use crate::scoring::SpanScores;
-use crate::tagger_network::{TaggerNetwork, TaggerNetworkConfig, not_finite};
+use crate::tagger_network::{TaggerNetwork, TaggerNetworkConfig, not_finite_error};
 use crate::text::TextTokenizer;
 use crate::text_classifier::check_labels;
 use crate::{Error, Result, tr};
@@ -52,7 +52,7 @@ pub struct TextTagger {
 
 /// A span that was found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct FoundSpan {
+pub struct PredictedSpan {
     /// Where it is, and what.
     #[serde(flatten)]
     pub span: Span,
@@ -62,7 +62,7 @@ pub struct FoundSpan {
     pub probability: f64,
 }
 
-const NAMES: [&str; 3] = ["crf.features", "crf.weights", "crf.transitions"];
+const TENSOR_NAMES: [&str; 3] = ["crf.features", "crf.weights", "crf.transitions"];
 
 impl TextTagger {
     /// The kinds of spans.
@@ -101,12 +101,12 @@ impl TextTagger {
         }
     }
 
-    pub(crate) fn tags(&self) -> Tags {
-        Tags { kinds: self.config.labels.len(), each_word: self.config.each_word }
+    pub(crate) fn tags(&self) -> TagScheme {
+        TagScheme { kinds: self.config.labels.len(), each_word: self.config.each_word }
     }
 
     /// How much the two halves count.
-    pub(crate) fn shares(&self) -> TaggerBlend {
+    pub(crate) fn blend(&self) -> TaggerBlend {
         self.network.as_ref().map_or(TaggerBlend::CRF, |network| network.config.blend)
     }
 
@@ -114,91 +114,96 @@ impl TextTagger {
     ///
     /// # Errors
     /// If a text cannot be read as tokens, or weights are so large that a probability is not a number.
-    pub fn predict(&self, texts: &[&str]) -> Result<Vec<Vec<FoundSpan>>> {
-        let rows: Vec<Cut<'_>> = parallel::map(texts, |text| (*text, self.config.unit.cut(text)));
-        self.find_all(&rows, &self.halves(&rows)?, self.shares())
+    pub fn predict(&self, texts: &[&str]) -> Result<Vec<Vec<PredictedSpan>>> {
+        let rows: Vec<TextUnits<'_>> = parallel::map(texts, |text| (*text, self.config.unit.split(text)));
+        self.decode_all(&rows, &self.member_scores(&rows)?, self.blend())
     }
 
     /// The same of texts that a file has cut into words, whose words are kept.
     ///
     /// # Errors
     /// See [`TextTagger::predict`].
-    pub fn predict_rows(&self, rows: &[SpannedText]) -> Result<Vec<Vec<FoundSpan>>> {
-        let rows = self.cut(rows);
-        self.find_all(&rows, &self.halves(&rows)?, self.shares())
+    pub fn predict_rows(&self, rows: &[SpanExample]) -> Result<Vec<Vec<PredictedSpan>>> {
+        let rows = self.rows_with_units(rows);
+        self.decode_all(&rows, &self.member_scores(&rows)?, self.blend())
     }
 
     /// Rows with their units.
-    pub(crate) fn cut<'a>(&self, rows: &'a [SpannedText]) -> Vec<Cut<'a>> {
-        parallel::map(rows, |row| (row.text.as_str(), units(row, self.config.unit)))
+    pub(crate) fn rows_with_units<'a>(&self, rows: &'a [SpanExample]) -> Vec<TextUnits<'a>> {
+        parallel::map(rows, |row| (row.text.as_str(), units_of_row(row, self.config.unit)))
     }
 
     /// What both halves say of each text.
-    pub(crate) fn halves(&self, rows: &[Cut<'_>]) -> Result<Vec<Halves>> {
+    pub(crate) fn member_scores(&self, rows: &[TextUnits<'_>]) -> Result<Vec<MemberEmissions>> {
         let network = match &self.network {
             Some(network) => network.log_probabilities(rows)?,
             None => vec![Vec::new(); rows.len()],
         };
         let labels = self.tags().count();
         let crf = parallel::map(rows, |(text, units)| {
-            self.crf.emissions(&self.crf.known(text, units, self.config.unit), labels)
+            self.crf.emissions(&self.crf.known_features(text, units, self.config.unit), labels)
         });
-        Ok(crf.into_iter().zip(network).map(|(crf, network)| Halves { crf, network }).collect())
+        Ok(crf.into_iter().zip(network).map(|(crf, network)| MemberEmissions { crf, network }).collect())
     }
 
     /// The spans of each text, where the halves count so much.
-    pub(crate) fn find_all(
+    pub(crate) fn decode_all(
         &self,
-        rows: &[Cut<'_>],
-        halves: &[Halves],
+        rows: &[TextUnits<'_>],
+        halves: &[MemberEmissions],
         shares: TaggerBlend,
-    ) -> Result<Vec<Vec<FoundSpan>>> {
+    ) -> Result<Vec<Vec<PredictedSpan>>> {
         let transitions = shares.transitions(&self.crf, self.tags());
         let find = |row: usize| {
             let (text, units) = &rows[row];
-            self.find(text, units, &shares.emissions(&halves[row]), &transitions)
+            self.decode_spans(text, units, &shares.emissions(&halves[row]), &transitions)
         };
         parallel::map_indices(rows.len().min(halves.len()), find).into_iter().collect()
     }
 
-    fn find(
+    fn decode_spans(
         &self,
         text: &str,
         units: &[Range<usize>],
         emissions: &[f32],
         transitions: &Transitions,
-    ) -> Result<Vec<FoundSpan>> {
+    ) -> Result<Vec<PredictedSpan>> {
         if units.is_empty() {
             return Ok(Vec::new());
         }
         let tags = self.tags();
-        let sums = Sums::of(emissions, transitions).ok_or_else(not_finite)?;
-        let mut places = Places { text, bytes: 0, characters: 0 };
+        let sums = ForwardBackward::new(emissions, transitions).ok_or_else(not_finite_error)?;
+        let mut places = CharacterCounter { text, bytes: 0, characters: 0 };
         let span = |(range, kind): (Range<usize>, usize)| {
             let bytes = units[range.start].start..units[range.end - 1].end;
             let [start, end] = [bytes.start, bytes.end].map(|at| places.character(at));
-            let path = tags.path(kind, range.len());
-            let probability = sums.probability(transitions, range.start, &path, tags.inside(kind));
+            let path = tags.span_tags(kind, range.len());
+            let probability = sums.probability(transitions, range.start, &path, tags.inside_tag(kind));
             let label = self.config.labels[kind].clone();
-            FoundSpan { span: Span { start, end, label }, text: text[bytes].to_owned(), probability }
+            PredictedSpan { span: Span { start, end, label }, text: text[bytes].to_owned(), probability }
         };
-        Ok(tags.decode(&best(emissions, transitions)).into_iter().map(span).collect())
+        Ok(tags.decode(&viterbi(emissions, transitions)).into_iter().map(span).collect())
     }
 
     /// Scores on rows with spans, resampled with `seed`.
     ///
     /// # Errors
     /// See [`TextTagger::predict`].
-    pub fn score(&self, rows: &[SpannedText], seed: u64) -> Result<SpanScores> {
-        Ok(self.score_as(rows, &[self.shares()], seed)?.remove(0))
+    pub fn score(&self, rows: &[SpanExample], seed: u64) -> Result<SpanScores> {
+        Ok(self.score_with_blends(rows, &[self.blend()], seed)?.remove(0))
     }
 
     /// Scores where the halves count so much, for each of these shares.
-    pub(crate) fn score_as(&self, rows: &[SpannedText], shares: &[TaggerBlend], seed: u64) -> Result<Vec<SpanScores>> {
-        let cut = self.cut(rows);
-        let halves = self.halves(&cut)?;
+    pub(crate) fn score_with_blends(
+        &self,
+        rows: &[SpanExample],
+        shares: &[TaggerBlend],
+        seed: u64,
+    ) -> Result<Vec<SpanScores>> {
+        let cut = self.rows_with_units(rows);
+        let halves = self.member_scores(&cut)?;
         let score = |&shares: &TaggerBlend| {
-            let found = self.find_all(&cut, &halves, shares)?;
+            let found = self.decode_all(&cut, &halves, shares)?;
             let found: Vec<Vec<Span>> =
                 found.into_iter().map(|spans| spans.into_iter().map(|span| span.span).collect()).collect();
             Ok(SpanScores::of(rows.iter().map(|row| &row.spans[..]).zip(found.iter().map(Vec::as_slice)), seed))
@@ -211,7 +216,7 @@ impl TextTagger {
     /// # Errors
     /// If a file cannot be written, or one of these names is that of a file that Chumoku did not write.
     pub fn save(&self, folder: &Path) -> Result<()> {
-        std::fs::create_dir_all(folder).map_err(Error::writing("creating", folder))?;
+        std::fs::create_dir_all(folder).map_err(Error::write("creating", folder))?;
         write_model(folder, self.files()?)
     }
 
@@ -221,16 +226,16 @@ impl TextTagger {
         let (features, labels) = (self.crf.hashes.len(), self.tags().count());
         let hashes = self.crf.hashes.iter().flat_map(|x| (*x as i64).to_le_bytes()).collect();
         let mut tensors: Tensors = vec![
-            (NAMES[0].into(), Dtype::I64, vec![features], hashes),
-            (NAMES[1].into(), Dtype::F32, vec![features, labels], f32_bytes(&self.crf.weights)),
-            (NAMES[2].into(), Dtype::F32, vec![labels + 1, labels], f32_bytes(&self.crf.transitions)),
+            (TENSOR_NAMES[0].into(), Dtype::I64, vec![features], hashes),
+            (TENSOR_NAMES[1].into(), Dtype::F32, vec![features, labels], f32_bytes(&self.crf.weights)),
+            (TENSOR_NAMES[2].into(), Dtype::F32, vec![labels + 1, labels], f32_bytes(&self.crf.transitions)),
         ];
         let mut files = vec![(CONFIG, config.into_bytes())];
         if let Some(network) = &self.network {
-            tensors.extend(tensors_of(&network.params));
+            tensors.extend(param_tensors(&network.params));
             files.push((TOKENIZER, network.tokenizer.to_json()?.into_bytes()));
         }
-        files.push((WEIGHTS, serialize(&tensors)));
+        files.push((WEIGHTS, serialize_tensors(&tensors)));
         Ok(files)
     }
 
@@ -239,26 +244,35 @@ impl TextTagger {
     /// # Errors
     /// If a file is missing, damaged, or does not fit the others.
     pub fn load(folder: &Path) -> Result<TextTagger> {
-        read_snapshot(folder, TextTagger::of_snapshot)
+        with_snapshot(folder, TextTagger::from_snapshot)
     }
 
-    pub(crate) fn of_snapshot(folder: &Snapshot) -> Result<TextTagger> {
+    pub(crate) fn from_snapshot(folder: &Snapshot) -> Result<TextTagger> {
         check_files(folder, &[CONFIG, WEIGHTS])?;
-        let kind: ModelType = read_config(folder)?;
+        let kind: ModelTypeConfig = read_config(folder)?;
         if kind.model_type != ModelKind::Tagger.model_type() {
-            return Err(fault(folder, CONFIG, kind.is_not(lang().pick("a tagger", "単語にラベルを付けるモデル"))));
+            return Err(model_file_error(
+                folder,
+                CONFIG,
+                kind.kind_mismatch(lang().pick("a tagger", "単語にラベルを付けるモデル")),
+            ));
         }
         let config: TaggerConfig = read_config(folder)?;
         let is_one_kind = config.labels.len() == 1 && !config.labels[0].is_empty();
         if !is_one_kind {
-            check_labels(&config.labels).map_err(|problem| fault(folder, CONFIG, problem))?;
+            check_labels(&config.labels).map_err(|problem| model_file_error(folder, CONFIG, problem))?;
         }
-        let labels = Tags { kinds: config.labels.len(), each_word: config.each_word }.count();
-        config.network.iter().try_for_each(|network| network.check(labels)).map_err(|e| fault(folder, CONFIG, e))?;
+        let labels = TagScheme { kinds: config.labels.len(), each_word: config.each_word }.count();
+        config
+            .network
+            .iter()
+            .try_for_each(|network| network.check(labels))
+            .map_err(|e| model_file_error(folder, CONFIG, e))?;
         let bytes = folder.read_weights(WEIGHTS)?;
         let tensors = parse_weights(folder, WEIGHTS, &bytes)?;
         let get = |name: &str, dtype: Dtype, shape: &[usize]| {
-            let view = tensors.tensor(name).map_err(|_| fault(folder, WEIGHTS, no_tensor(name)))?;
+            let view =
+                tensors.tensor(name).map_err(|_| model_file_error(folder, WEIGHTS, missing_tensor_message(name)))?;
             if view.dtype() != dtype || view.shape() != shape {
                 let problem = tr!(
                     "tensor {name}: expected {dtype:?} {shape:?}, as {CONFIG} says, found {:?} {:?}",
@@ -266,64 +280,66 @@ impl TextTagger {
                     view.dtype(),
                     view.shape()
                 );
-                return Err(fault(folder, WEIGHTS, problem));
+                return Err(model_file_error(folder, WEIGHTS, problem));
             }
             Ok(view.data().to_vec())
         };
-        let features = tensors.tensor(NAMES[0]).map_or(0, |view| view.shape().iter().product());
-        let hashes = get(NAMES[0], Dtype::I64, &[features])?;
+        let features = tensors.tensor(TENSOR_NAMES[0]).map_or(0, |view| view.shape().iter().product());
+        let hashes = get(TENSOR_NAMES[0], Dtype::I64, &[features])?;
         let hashes: Vec<u64> = hashes.as_chunks::<8>().0.iter().map(|b| u64::from_le_bytes(*b)).collect();
-        let weights = floats(&get(NAMES[1], Dtype::F32, &[features, labels])?);
-        let transitions = floats(&get(NAMES[2], Dtype::F32, &[labels + 1, labels])?);
+        let weights = f32_from_bytes(&get(TENSOR_NAMES[1], Dtype::F32, &[features, labels])?);
+        let transitions = f32_from_bytes(&get(TENSOR_NAMES[2], Dtype::F32, &[labels + 1, labels])?);
         if !hashes.is_sorted_by(|a, b| a < b) {
-            let problem = tr!("tensor {}: expected ascending numbers", "テンソル {}: 昇順の数が必要です", NAMES[0]);
-            return Err(fault(folder, WEIGHTS, problem));
+            let problem =
+                tr!("tensor {}: expected ascending numbers", "テンソル {}: 昇順の数が必要です", TENSOR_NAMES[0]);
+            return Err(model_file_error(folder, WEIGHTS, problem));
         }
-        for (name, array) in [(NAMES[1], &weights), (NAMES[2], &transitions)] {
+        for (name, array) in [(TENSOR_NAMES[1], &weights), (TENSOR_NAMES[2], &transitions)] {
             if let Some(value) = array.iter().find(|x| !x.is_finite()) {
                 let problem = tr!(
                     "tensor {name} holds {value}, expected finite numbers",
                     "テンソル {name} に有限でない数 {value} があります"
                 );
-                return Err(fault(folder, WEIGHTS, problem));
+                return Err(model_file_error(folder, WEIGHTS, problem));
             }
         }
         let network = config.network.as_ref().map(|network| read_network(folder, &tensors, network)).transpose()?;
         let layout = network.as_ref().map(|network| &**network.model.layout());
-        check_no_others(folder, &tensors, layout, &NAMES.map(str::to_owned))?;
+        check_no_extra_tensors(folder, &tensors, layout, &TENSOR_NAMES.map(str::to_owned))?;
         Ok(TextTagger { config, crf: Crf { hashes, weights, transitions }, network })
     }
 }
 
 /// A text and its units, in bytes.
-pub(crate) type Cut<'a> = (&'a str, Vec<Range<usize>>);
+pub(crate) type TextUnits<'a> = (&'a str, Vec<Range<usize>>);
 
 /// The network of a folder, and its tokenizer.
 fn read_network(folder: &Snapshot, tensors: &SafeTensors<'_>, config: &TaggerNetworkConfig) -> Result<TaggerNetwork> {
     check_files(folder, &[TOKENIZER])?;
-    let model = TokenTagger::new(config.model.clone()).map_err(|error| fault(folder, CONFIG, of_layers(&error)))?;
+    let model = TokenTagger::new(config.model.clone())
+        .map_err(|error| model_file_error(folder, CONFIG, layer_error_message(&error)))?;
     let params = read_params(folder, tensors, model.layout(), config.precision)?;
-    let tokenizer = TextTokenizer::of_pretrained(read_tokenizer(folder, config.model.encoder.vocab_size)?)?;
+    let tokenizer = TextTokenizer::from_pretrained(read_tokenizer(folder, config.model.encoder.vocab_size)?)?;
     check_vocabulary(folder, TOKENIZER, &tokenizer, &config.vocabulary_sha256)?;
     Ok(TaggerNetwork { config: config.clone(), model, params, tokenizer })
 }
 
 /// The units of a row: the words that its file has, else those of its text.
-pub(crate) fn units(row: &SpannedText, unit: SpanUnit) -> Vec<Range<usize>> {
+pub(crate) fn units_of_row(row: &SpanExample, unit: SpanUnit) -> Vec<Range<usize>> {
     match unit == SpanUnit::Words && !row.words.is_empty() {
         true => row.words.clone(),
-        false => unit.cut(&row.text),
+        false => unit.split(&row.text),
     }
 }
 
 /// Bytes to characters, from the front to the back.
-struct Places<'a> {
+struct CharacterCounter<'a> {
     text: &'a str,
     bytes: usize,
     characters: usize,
 }
 
-impl Places<'_> {
+impl CharacterCounter<'_> {
     fn character(&mut self, at: usize) -> usize {
         self.characters += self.text[self.bytes..at].chars().count();
         self.bytes = at;

@@ -1,16 +1,16 @@
 //! A trained translator as a whole: its folder, and what it is asked.
 
-use crate::decoding::{BeamSearch, Considered, Hypothesis, NextToken};
-use crate::inference::{by_length, check_head, side_by_side};
+use crate::decoding::{BeamCandidate, BeamSearch, Hypothesis, NextTokenModel};
+use crate::inference::{batches_by_length, check_head, map_batches};
 use crate::lang::lang;
+use crate::layer_errors::layer_error_message;
 use crate::model_folder::{
-    CONFIG, ModelKind, ModelType, SOURCE_TOKENIZER, Snapshot, TOKENIZER, WEIGHTS, check_files, check_no_others, fault,
-    parse_weights, pretrained_kind, read_config, read_params, read_snapshot, read_tokenizer, serialize, tensors_of,
-    write_model,
+    CONFIG, ModelKind, ModelTypeConfig, SOURCE_TOKENIZER, Snapshot, TOKENIZER, WEIGHTS, check_files,
+    check_no_extra_tensors, model_file_error, param_tensors, parse_weights, pretrained_kind, read_config, read_params,
+    read_tokenizer, serialize_tensors, with_snapshot, write_model,
 };
-use crate::models::{PairBatch, Translator, TranslatorConfig, TranslatorState};
+use crate::models::{TranslationBatch, Translator, TranslatorConfig, TranslatorState};
 use crate::nn::{Memory, Offsets};
-use crate::of_layers::of_layers;
 use crate::params::Params;
 use crate::pretrained::{PublishedTranslator, TranslatorCheckpoint, Writing};
 use crate::text::TextTokenizer;
@@ -66,7 +66,7 @@ pub struct Translation {
     /// Tokens of the source.
     pub source_tokens: usize,
     /// Whether the source had more tokens than the model reads, so that its end was left out.
-    pub is_cut: bool,
+    pub is_truncated: bool,
 }
 
 impl Translation {
@@ -138,30 +138,30 @@ impl TextTranslator {
     }
 
     /// The tokens that start and end a translation.
-    pub(crate) fn bounds(&self) -> [u32; 2] {
-        self.writing.as_ref().map_or([self.tokenizers.target.cls(); 2], |writing| writing.bounds)
+    pub(crate) fn start_and_end_tokens(&self) -> [u32; 2] {
+        self.writing.as_ref().map_or([self.tokenizers.target.cls_id(); 2], |writing| writing.bounds)
     }
 
     /// The token that ends a source.
     pub(crate) fn end_of_source(&self) -> u32 {
-        self.writing.as_ref().map_or_else(|| self.tokenizers.source().cls(), |writing| writing.bounds[1])
+        self.writing.as_ref().map_or_else(|| self.tokenizers.source().cls_id(), |writing| writing.bounds[1])
     }
 
     /// A source, its end included, and its translation.
-    pub(crate) fn pair(&self, source: &[u32], target: &[u32]) -> PairBatch {
-        let mut pair = PairBatch::default();
-        pair.push_between(source, target, self.bounds());
+    pub(crate) fn pair_batch(&self, source: &[u32], target: &[u32]) -> TranslationBatch {
+        let mut pair = TranslationBatch::default();
+        pair.push_with_boundaries(source, target, self.start_and_end_tokens());
         pair
     }
 
     /// Tokens that a translation may have without its end: enough for any that is one, and an end to those that are none.
-    pub(crate) fn limit(&self, source: usize) -> usize {
+    pub(crate) fn max_target_tokens(&self, source: usize) -> usize {
         let most = self.writing.as_ref().map_or(self.config.model.max_length, |writing| writing.most);
         (2 * source + 20).min(most - 1)
     }
 
     /// The tokens of a source, as many as the model reads, and whether there were more.
-    pub(crate) fn read(&self, text: &str) -> Result<(Vec<u32>, bool)> {
+    pub(crate) fn encode_source(&self, text: &str) -> Result<(Vec<u32>, bool)> {
         let tokenizer = self.tokenizers.source();
         let mut ids = tokenizer.encode(text)?.ids;
         // One place is for the end.
@@ -188,21 +188,21 @@ impl TextTranslator {
     ///
     /// # Errors
     /// As [`TextTranslator::translate`], and if there is no such head.
-    pub fn translate_without(
+    pub fn translate_without_heads(
         &self,
         texts: &[&str],
         heads: &[[usize; 2]],
         options: &TranslateOptions,
     ) -> Result<Vec<Translation>> {
-        self.translate_with(&self.silenced(heads)?, texts, options)
+        self.translate_with(&self.params_without_heads(heads)?, texts, options)
     }
 
-    pub(crate) fn silenced(&self, heads: &[[usize; 2]]) -> Result<Params<f32>> {
+    pub(crate) fn params_without_heads(&self, heads: &[[usize; 2]]) -> Result<Params<f32>> {
         let model = &self.config.model;
         let mut params = self.params.clone();
         for &[layer, head] in heads {
             check_head([layer, head], [model.num_decoder_layers, model.decoder_num_heads()])?;
-            self.model.cross_attention(layer).silence(&mut params, head);
+            self.model.cross_attention(layer).ablate_head(&mut params, head);
         }
         Ok(params)
     }
@@ -213,45 +213,49 @@ impl TextTranslator {
         texts: &[&str],
         options: &TranslateOptions,
     ) -> Result<Vec<Translation>> {
-        let sources = parallel::map(texts, |text| self.read(text)).into_iter().collect::<Result<Vec<_>>>()?;
+        let sources = parallel::map(texts, |text| self.encode_source(text)).into_iter().collect::<Result<Vec<_>>>()?;
         let lengths: Vec<usize> = sources.iter().map(|(ids, _)| ids.len()).collect();
-        let batches = by_length(&lengths, BATCH_TOKENS);
-        let translated = side_by_side(&batches, |batch| {
+        let batches = batches_by_length(&lengths, BATCH_TOKENS);
+        let translated = map_batches(&batches, |batch| {
             let ids: Vec<u32> = batch.iter().flat_map(|&i| sources[i].0.iter().copied()).collect();
-            let offsets = Offsets::of_lengths(batch.iter().map(|&i| lengths[i]));
-            let limits: Vec<usize> = batch.iter().map(|&i| self.limit(lengths[i])).collect();
-            let found = self.search_told(params, (&ids[..], &offsets), &limits, options, &mut |_| {})?;
+            let offsets = Offsets::from_lengths(batch.iter().map(|&i| lengths[i]));
+            let limits: Vec<usize> = batch.iter().map(|&i| self.max_target_tokens(lengths[i])).collect();
+            let found = self.search_observed(params, (&ids[..], &offsets), &limits, options, &mut |_| {})?;
             let each = batch.iter().zip(found).map(|(&i, hypotheses)| {
                 let texts = hypotheses.into_iter().map(|h| Ok((self.tokenizers.target.decode(&h.ids)?, h)));
                 let hypotheses = texts.collect::<Result<_>>()?;
-                Ok((i, Translation { hypotheses, source_tokens: lengths[i] - 1, is_cut: sources[i].1 }))
+                Ok((i, Translation { hypotheses, source_tokens: lengths[i] - 1, is_truncated: sources[i].1 }))
             });
             each.collect::<Result<Vec<_>>>()
         })?;
         let mut found: Vec<(usize, Translation)> = translated.into_iter().flatten().collect();
-        sorting::by_key(&mut found, |(i, _)| *i);
+        sorting::sort_by_key(&mut found, |(i, _)| *i);
         Ok(found.into_iter().map(|(_, translation)| translation).collect())
     }
 
     /// The search for some sources; `told` is what was considered at each step, source by source.
-    pub(crate) fn search_told(
+    pub(crate) fn search_observed(
         &self,
         params: &Params<f32>,
         (source, offsets): (&[u32], &Offsets),
         limits: &[usize],
         options: &TranslateOptions,
-        told: &mut dyn FnMut(&[Considered]),
+        told: &mut dyn FnMut(&[BeamCandidate]),
     ) -> Result<Vec<Vec<Hypothesis>>> {
         let memory = self.model.encode(params, source, offsets)?;
         let longest = limits.iter().copied().max().unwrap_or(0);
-        let state = self.model.start(params, Memory { output: memory.view(), offsets }, longest + 1)?;
+        let state = self.model.start_decoding(params, Memory { output: memory.view(), offsets }, longest + 1)?;
         let never = self.writing.as_ref().map_or(&[][..], |writing| &writing.never);
-        let mut model = Decoding { model: &self.model, params, state, never };
-        Ok(self.beam_search(options).search_told(&mut model, limits, &mut |_, considered| told(considered))?)
+        let mut model = TranslatorDecoder { model: &self.model, params, state, banned_tokens: never };
+        Ok(self.beam_search(options).search_observed(&mut model, limits, &mut |_, considered| told(considered))?)
     }
 
     pub(crate) fn beam_search(&self, options: &TranslateOptions) -> BeamSearch {
-        BeamSearch { beam: options.beam, length_penalty: options.length_penalty, bounds: self.bounds() }
+        BeamSearch {
+            beam: options.beam,
+            length_penalty: options.length_penalty,
+            boundary_tokens: self.start_and_end_tokens(),
+        }
     }
 
     /// Where each token of a target looks in the source: of the given one or, without, of the best translation.
@@ -259,7 +263,7 @@ impl TextTranslator {
     /// # Errors
     /// If a text cannot be read as tokens, or the target is longer than the model writes.
     pub fn align(&self, source: &str, target: Option<&str>) -> Result<TokenAlignment> {
-        let (source_ids, _) = self.read(source)?;
+        let (source_ids, _) = self.encode_source(source)?;
         let (reader, writer) = (self.tokenizers.source(), &self.tokenizers.target);
         let target_ids = match target {
             Some(text) => writer.encode(text)?.ids,
@@ -273,7 +277,7 @@ impl TextTranslator {
         if target_ids.len() > limit {
             return Err(chumoku_nn::Error::TooLong { limit, found: target_ids.len() }.into());
         }
-        let pair = self.pair(&source_ids, &target_ids);
+        let pair = self.pair_batch(&source_ids, &target_ids);
         let tokens = |tokenizer: &TextTokenizer, ids: &[u32]| ids.iter().map(|&id| tokenizer.token(id)).collect();
         Ok(TokenAlignment {
             source: tokens(reader, &source_ids),
@@ -296,7 +300,7 @@ impl TextTranslator {
                 "公開された翻訳モデルは書き直せません。フォルダをコピーしてください"
             )));
         }
-        std::fs::create_dir_all(folder).map_err(Error::writing("creating", folder))?;
+        std::fs::create_dir_all(folder).map_err(Error::write("creating", folder))?;
         write_model(folder, self.files()?)
     }
 
@@ -308,7 +312,7 @@ impl TextTranslator {
         if let Some(source) = &self.tokenizers.source {
             files.push((SOURCE_TOKENIZER, source.to_json()?.into_bytes()));
         }
-        files.push((WEIGHTS, serialize(&tensors_of(&self.params))));
+        files.push((WEIGHTS, serialize_tensors(&param_tensors(&self.params))));
         Ok(files)
     }
 
@@ -317,21 +321,21 @@ impl TextTranslator {
     /// # Errors
     /// If a file is missing, damaged, or does not fit the others, or the folder holds another kind of model.
     pub fn load(folder: &Path) -> Result<TextTranslator> {
-        read_snapshot(folder, TextTranslator::of_snapshot)
+        with_snapshot(folder, TextTranslator::from_snapshot)
     }
 
-    fn of_snapshot(folder: &Snapshot) -> Result<TextTranslator> {
+    fn from_snapshot(folder: &Snapshot) -> Result<TextTranslator> {
         if pretrained_kind(folder) == Some(ModelKind::Translator) {
             return TextTranslator::load_pretrained(folder);
         }
         check_files(folder, &[CONFIG])?;
-        let kind: ModelType = read_config(folder)?;
+        let kind: ModelTypeConfig = read_config(folder)?;
         if kind.model_type != ModelKind::Translator.model_type() {
-            return Err(fault(folder, CONFIG, kind.is_not(lang().pick("a translator", "翻訳器"))));
+            return Err(model_file_error(folder, CONFIG, kind.kind_mismatch(lang().pick("a translator", "翻訳器"))));
         }
         check_files(folder, &[TOKENIZER, WEIGHTS])?;
         let config: TextTranslatorConfig = read_config(folder)?;
-        config.check().map_err(|problem| fault(folder, CONFIG, problem))?;
+        config.check().map_err(|problem| model_file_error(folder, CONFIG, problem))?;
         let [of_source, of_target] = &config.vocabulary_sha256;
         let target = read_tokenizer(folder, TOKENIZER, config.model.target_vocab_size, Some(of_target))?;
         let source = if config.model.joint_vocabulary {
@@ -343,9 +347,10 @@ impl TextTranslator {
         let tokenizers = Tokenizers { source, target };
         let bytes = folder.read_weights(WEIGHTS)?;
         let tensors = parse_weights(folder, WEIGHTS, &bytes)?;
-        let model = Translator::new(config.model.clone()).map_err(|error| fault(folder, CONFIG, error.to_string()))?;
+        let model = Translator::new(config.model.clone())
+            .map_err(|error| model_file_error(folder, CONFIG, error.to_string()))?;
         let params = read_params(folder, &tensors, model.layout(), config.precision)?;
-        check_no_others(folder, &tensors, Some(model.layout()), &[])?;
+        check_no_extra_tensors(folder, &tensors, Some(model.layout()), &[])?;
         Ok(TextTranslator { config, model, params, tokenizers, writing: None })
     }
 
@@ -361,7 +366,7 @@ impl TextTranslator {
             vocabulary_sha256: [tokenizers.source(), &tokenizers.target].map(TextTokenizer::vocabulary_sha256),
             model: TranslatorConfig { max_length: found.max_length, ..model.config().clone() },
         };
-        config.check().map_err(|problem| fault(folder, CONFIG, problem))?;
+        config.check().map_err(|problem| model_file_error(folder, CONFIG, problem))?;
         Ok(TextTranslator { config, model, params, tokenizers, writing: Some(found.writing) })
     }
 }
@@ -370,7 +375,7 @@ impl TextTranslatorConfig {
     /// What is wrong with it, if anything.
     pub(crate) fn check(&self) -> Result<(), String> {
         let m = &self.model;
-        m.encoder.check().map_err(|error| of_layers(&error))?;
+        m.encoder.check().map_err(|error| layer_error_message(&error))?;
         let sizes = [
             ("source_vocab_size", m.source_vocab_size, 1, 1 << 24),
             ("target_vocab_size", m.target_vocab_size, 1, 1 << 24),
@@ -385,7 +390,7 @@ impl TextTranslatorConfig {
                 ));
             }
         }
-        m.decoder().check().map_err(|error| of_layers(&error))?;
+        m.decoder().check().map_err(|error| layer_error_message(&error))?;
         if m.joint_vocabulary && m.source_vocab_size != m.target_vocab_size {
             let [a, b] = [m.source_vocab_size, m.target_vocab_size];
             return Err(tr!(
@@ -398,18 +403,18 @@ impl TextTranslatorConfig {
 }
 
 /// A translator while it writes.
-struct Decoding<'a> {
+struct TranslatorDecoder<'a> {
     model: &'a Translator,
     params: &'a Params<f32>,
     state: TranslatorState<f32>,
     /// Tokens that are never written.
-    never: &'a [u32],
+    banned_tokens: &'a [u32],
 }
 
-impl NextToken for Decoding<'_> {
+impl NextTokenModel for TranslatorDecoder<'_> {
     fn step(&mut self, ids: &[u32], of_source: &[usize]) -> chumoku_nn::Result<Array2<f32>> {
         let mut logits = self.model.step(self.params, ids, of_source, &mut self.state)?;
-        self.never.iter().for_each(|&id| logits.column_mut(id as usize).fill(f32::NEG_INFINITY));
+        self.banned_tokens.iter().for_each(|&id| logits.column_mut(id as usize).fill(f32::NEG_INFINITY));
         Ok(logits)
     }
 

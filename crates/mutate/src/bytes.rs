@@ -3,7 +3,7 @@
 use crate::random::Random;
 
 /// Pieces that mean something to some reader.
-const PIECES: [&[u8]; 42] = [
+const TRICKY_BYTES: [&[u8]; 42] = [
     b"\"",
     b",",
     b"\t",
@@ -65,30 +65,31 @@ pub(crate) fn mutate_text(random: &mut Random, text: &mut String) {
     match random.below(6) {
         0 => drop(text.drain(at..end)),
         1 => text.truncate(at),
-        2 => text.insert_str(at, &text[at..end].repeat(*random.one(&[1, 2, 30, 1000]))),
+        2 => text.insert_str(at, &text[at..end].repeat(*random.choose(&[1, 2, 30, 1000]))),
         3 => {
             let mut lines: Vec<&str> = text.lines().collect();
             let (a, b) = (random.below(lines.len()), random.below(lines.len()));
             if !lines.is_empty() {
                 lines.swap(a, b);
             }
-            *text = lines.join(random.of(&["\n", "\r\n", "\r", "\n\n"]));
+            *text = lines.join(random.choose_ref(&["\n", "\r\n", "\r", "\n\n"]));
         }
         _ => {
-            let pieces: Vec<&str> = PIECES.into_iter().filter_map(|piece| std::str::from_utf8(piece).ok()).collect();
-            text.insert_str(at, random.of(&pieces));
+            let pieces: Vec<&str> =
+                TRICKY_BYTES.into_iter().filter_map(|piece| std::str::from_utf8(piece).ok()).collect();
+            text.insert_str(at, random.choose_ref(&pieces));
         }
     }
 }
 
 /// Damages bytes in one to a few ways.
 pub(crate) fn mutate(random: &mut Random, bytes: &mut Vec<u8>) {
-    for _ in 0..*random.one(&[1, 1, 1, 2, 4]) {
-        once(random, bytes);
+    for _ in 0..*random.choose(&[1, 1, 1, 2, 4]) {
+        mutate_once(random, bytes);
     }
 }
 
-fn once(random: &mut Random, bytes: &mut Vec<u8>) {
+fn mutate_once(random: &mut Random, bytes: &mut Vec<u8>) {
     /// Beyond this, what is repeated is not repeated again.
     const MOST: usize = 4 << 20;
     let len = bytes.len();
@@ -98,24 +99,24 @@ fn once(random: &mut Random, bytes: &mut Vec<u8>) {
     };
     match random.below(11) {
         0 if len > 0 => bytes[random.below(len)] ^= 1 << random.below(8),
-        1 if len > 0 => bytes[random.below(len)] = *random.one(&[0, 1, 0x7f, 0x80, 0xff, b'"', b'\n', b'{']),
+        1 if len > 0 => bytes[random.below(len)] = *random.choose(&[0, 1, 0x7f, 0x80, 0xff, b'"', b'\n', b'{']),
         2 => {
             let range = range(random, 64);
             bytes.drain(range);
         }
         3 => bytes.truncate(random.below(len + 1)),
         4 | 5 => {
-            let (at, piece) = (random.below(len + 1), random.of(&PIECES));
+            let (at, piece) = (random.below(len + 1), random.choose_ref(&TRICKY_BYTES));
             bytes.splice(at..at, piece.iter().copied());
         }
         6 => {
             let range = range(random, 200);
-            let piece = random.of(&PIECES);
+            let piece = random.choose_ref(&TRICKY_BYTES);
             bytes.splice(range, piece.iter().copied());
         }
         7 if len < MOST => {
             let range = range(random, 2000);
-            let times = *random.one(&[1, 2, 20, 500]);
+            let times = *random.choose(&[1, 2, 20, 500]);
             let piece = bytes[range.clone()].repeat(times);
             bytes.splice(range.end..range.end, piece);
         }
@@ -124,7 +125,7 @@ fn once(random: &mut Random, bytes: &mut Vec<u8>) {
             let piece = bytes[from].to_vec();
             bytes.splice(to..to, piece);
         }
-        9 => number(random, bytes),
+        9 => replace_number(random, bytes),
         _ => {
             let at = random.below(len + 1);
             let some = (0..1 + random.below(16)).map(|_| random.next() as u8).collect::<Vec<u8>>();
@@ -135,7 +136,7 @@ fn once(random: &mut Random, bytes: &mut Vec<u8>) {
 }
 
 /// Replaces a number in a text by one at some border.
-fn number(random: &mut Random, bytes: &mut Vec<u8>) {
+fn replace_number(random: &mut Random, bytes: &mut Vec<u8>) {
     let starts: Vec<usize> = (0..bytes.len())
         .filter(|&i| bytes[i].is_ascii_digit() && (i == 0 || !bytes[i - 1].is_ascii_digit()))
         .take(10_000)
@@ -143,8 +144,9 @@ fn number(random: &mut Random, bytes: &mut Vec<u8>) {
     if starts.is_empty() {
         return;
     }
-    let start = *random.one(&starts);
+    let start = *random.choose(&starts);
     let end = start + bytes[start..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let new = random.of(&["0", "1", "-1", "2", "65536", "4294967295", "18446744073709551616", "1e308", "0.1", "NaN"]);
+    let new =
+        random.choose_ref(&["0", "1", "-1", "2", "65536", "4294967295", "18446744073709551616", "1e308", "0.1", "NaN"]);
     bytes.splice(start..end, new.bytes());
 }

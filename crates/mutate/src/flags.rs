@@ -4,10 +4,10 @@ use crate::random::Random;
 
 /// What a flag takes.
 #[derive(Clone, Copy)]
-enum Value {
+enum FlagValue {
     None,
     /// One of these.
-    Of(&'static [&'static str]),
+    OneOf(&'static [&'static str]),
     /// A small whole number.
     Count,
     Real,
@@ -20,97 +20,100 @@ enum Value {
     Column,
 }
 
-use Value::{Column, Count, Heads, None as Alone, Of, Out, Real, Text};
+use FlagValue::{Column, Count, Heads, None as Alone, OneOf, Out, Real, Text};
 
-type Flags = &'static [(&'static str, Value)];
+type FlagTable = &'static [(&'static str, FlagValue)];
 
-const READING: Flags = &[
+const READING: FlagTable = &[
     ("--text", Column),
     ("--label", Column),
-    ("--encoding", Of(&["utf-8", "shift_jis", "euc-jp", "utf-16le", "windows-1252", "latin9", "x", "iso-2022-jp"])),
+    ("--encoding", OneOf(&["utf-8", "shift_jis", "euc-jp", "utf-16le", "windows-1252", "latin9", "x", "iso-2022-jp"])),
     ("--sheet", Text),
     ("--skip-bad-rows", Alone),
-    ("--header", Of(&["yes", "no", "auto", "maybe"])),
-    ("--missing", Of(&["none", "NaN,?", "", ",", "a"])),
+    ("--header", OneOf(&["yes", "no", "auto", "maybe"])),
+    ("--missing", OneOf(&["none", "NaN,?", "", ",", "a"])),
     ("--merge-labels", Alone),
 ];
-const PICTURES: Flags = &[("--svg", Out), ("--png", Out), ("--pdf", Out), ("--font", Out)];
-const EVERYWHERE: Flags = &[("--lang", Of(&["en", "ja", "de"])), ("--help", Alone), ("--version", Alone)];
-const THREADS: Flags = &[("--threads", Of(&["1", "2", "3", "64", "0", "1025", "-1"]))];
+const PICTURES: FlagTable = &[("--svg", Out), ("--png", Out), ("--pdf", Out), ("--font", Out)];
+const EVERYWHERE: FlagTable = &[("--lang", OneOf(&["en", "ja", "de"])), ("--help", Alone), ("--version", Alone)];
+const THREADS: FlagTable = &[("--threads", OneOf(&["1", "2", "3", "64", "0", "1025", "-1"]))];
 
-const PRECISION: (&str, Value) = ("--precision", Of(&["highest", "high", "medium", "low"]));
+const PRECISION: (&str, FlagValue) = ("--precision", OneOf(&["highest", "high", "medium", "low"]));
 
-const TRAIN: Flags = &[
-    ("--task", Of(&["classify", "labels", "score", "tag", "translate", "lm", "mlm"])),
-    ("--from", Of(&["model", "other", "missing", "."])),
-    ("--old", Of(&["a.csv", "none", "missing"])),
-    ("--freeze", Of(&["none", "embeddings", "1", "all", "9", "-1"])),
-    ("--unlabelled", Of(&["a.csv", "notes.txt", "missing"])),
-    ("--model", Of(&["transformer", "rnn", "lstm", "gru"])),
-    ("--class-weights", Of(&["balanced", "equal", "a=2", "a=2,b=0", "a", "=", "a=nan", "x=1"])),
-    ("--optimize", Of(&["macro-f1", "accuracy"])),
-    ("--hierarchy", Of(&["/", " > ", "none", "a.csv", "missing", "::"])),
-    ("--columns", Of(&["n", "a", "n:category", "a:number,b", "label", "x", ",", ":date", "n,n"])),
-    ("--folds", Of(&["2", "3", "1", "101", "-1"])),
-    ("--tune", Of(&["2", "4", "1s", "0", "10x", "-1"])),
-    ("--settings", Of(&["dropout=0.2", "words=1,inside-words=none", "heads=3", "words=2,words=3", "x=1", "=", "c="])),
-    ("--tokens", Of(&["subwords", "characters", "words"])),
+const TRAIN: FlagTable = &[
+    ("--task", OneOf(&["classify", "labels", "score", "tag", "translate", "lm", "mlm"])),
+    ("--from", OneOf(&["model", "other", "missing", "."])),
+    ("--old", OneOf(&["a.csv", "none", "missing"])),
+    ("--freeze", OneOf(&["none", "embeddings", "1", "all", "9", "-1"])),
+    ("--unlabelled", OneOf(&["a.csv", "notes.txt", "missing"])),
+    ("--model", OneOf(&["transformer", "rnn", "lstm", "gru"])),
+    ("--class-weights", OneOf(&["balanced", "equal", "a=2", "a=2,b=0", "a", "=", "a=nan", "x=1"])),
+    ("--optimize", OneOf(&["macro-f1", "accuracy"])),
+    ("--hierarchy", OneOf(&["/", " > ", "none", "a.csv", "missing", "::"])),
+    ("--columns", OneOf(&["n", "a", "n:category", "a:number,b", "label", "x", ",", ":date", "n,n"])),
+    ("--folds", OneOf(&["2", "3", "1", "101", "-1"])),
+    ("--tune", OneOf(&["2", "4", "1s", "0", "10x", "-1"])),
+    (
+        "--settings",
+        OneOf(&["dropout=0.2", "words=1,inside-words=none", "heads=3", "words=2,words=3", "x=1", "=", "c="]),
+    ),
+    ("--tokens", OneOf(&["subwords", "characters", "words"])),
     ("--seed", Count),
-    ("--precision", Of(&["highest", "high", "medium"])),
-    ("--parts", Of(&["1", "3", "64", "0", "65", "-1"])),
+    ("--precision", OneOf(&["highest", "high", "medium"])),
+    ("--parts", OneOf(&["1", "3", "64", "0", "65", "-1"])),
     ("--profile", Alone),
     ("--resume", Alone),
     ("--force", Alone),
     ("--watch", Text),
     ("--json", Alone),
 ];
-const PREDICT: Flags = &[
+const PREDICT: FlagTable = &[
     ("--json", Alone),
     ("--top", Count),
-    ("--abstain", Of(&["0.5", "0.9", "0.9999", "0", "1", "95", "nan", "-1"])),
-    ("--threshold", Of(&["a=0.5", "b=0.9", "0.3", "0", "a=", "=0.5", "nan", "a=b=0.5"])),
-    ("--precision-at-least", Of(&["a=0.5", "b=0.9", "0.3", "1", "a=1", "x=0.9"])),
+    ("--abstain", OneOf(&["0.5", "0.9", "0.9999", "0", "1", "95", "nan", "-1"])),
+    ("--threshold", OneOf(&["a=0.5", "b=0.9", "0.3", "0", "a=", "=0.5", "nan", "a=b=0.5"])),
+    ("--precision-at-least", OneOf(&["a=0.5", "b=0.9", "0.3", "1", "a=1", "x=0.9"])),
     ("--html", Out),
-    ("--set", Of(&["n=1", "a=", "=1", "n", "n=1e999", "x=1"])),
+    ("--set", OneOf(&["n=1", "a=", "=1", "n", "n=1e999", "x=1"])),
     ("--profile", Alone),
     PRECISION,
 ];
-const DOCTOR: Flags = &[
-    ("--test", Of(&["a.csv", "notes.txt", "missing"])),
-    ("--unlabelled", Of(&["a.csv", "notes.txt", "missing"])),
-    ("--folds", Of(&["2", "5", "1", "101", "-1"])),
+const DOCTOR: FlagTable = &[
+    ("--test", OneOf(&["a.csv", "notes.txt", "missing"])),
+    ("--unlabelled", OneOf(&["a.csv", "notes.txt", "missing"])),
+    ("--folds", OneOf(&["2", "5", "1", "101", "-1"])),
     ("--seed", Count),
     ("--out", Out),
     ("--force", Alone),
     ("--bom", Alone),
     ("--json", Alone),
 ];
-const EMBED: Flags = &[
+const EMBED: FlagTable = &[
     PRECISION,
-    ("--format", Of(&["jsonl", "npy", "safetensors", "csv"])),
+    ("--format", OneOf(&["jsonl", "npy", "safetensors", "csv"])),
     ("--prompt", Text),
     ("--no-normalize", Alone),
     ("--out", Out),
 ];
-const NEAREST: Flags = &[
+const NEAREST: FlagTable = &[
     PRECISION,
-    ("--top", Of(&["1", "3", "0", "18446744073709551615"])),
+    ("--top", OneOf(&["1", "3", "0", "18446744073709551615"])),
     ("--prompt", Text),
     ("--corpus-prompt", Text),
     ("--json", Alone),
 ];
-const TRANSLATE: Flags = &[
+const TRANSLATE: FlagTable = &[
     PRECISION,
     ("--json", Alone),
     ("--alignment", Alone),
-    ("--beam", Of(&["1", "2", "5", "40", "0"])),
-    ("--n-best", Of(&["1", "2", "5", "40", "0"])),
+    ("--beam", OneOf(&["1", "2", "5", "40", "0"])),
+    ("--n-best", OneOf(&["1", "2", "5", "40", "0"])),
     ("--length-penalty", Real),
 ];
-const GENERATE: Flags = &[
+const GENERATE: FlagTable = &[
     PRECISION,
     ("--json", Alone),
-    ("--max-tokens", Of(&["1", "5", "60", "0", "-1"])),
+    ("--max-tokens", OneOf(&["1", "5", "60", "0", "-1"])),
     ("--temperature", Real),
     ("--top-k", Count),
     ("--top-p", Real),
@@ -118,58 +121,58 @@ const GENERATE: Flags = &[
     ("--no-chat", Alone),
     ("--system", Text),
 ];
-const EXPLAIN: Flags = &[
+const EXPLAIN: FlagTable = &[
     PRECISION,
     ("--target", Text),
     ("--of-label", Text),
-    ("--set", Of(&["n=1", "a=", "=1", "n", "x=1"])),
-    ("--faithfulness", Of(&["notes.txt", "model", "missing"])),
+    ("--set", OneOf(&["n=1", "a=", "=1", "n", "x=1"])),
+    ("--faithfulness", OneOf(&["notes.txt", "model", "missing"])),
     ("--seed", Count),
-    ("--errors", Of(&["a.csv", "notes.txt", "model", "missing"])),
+    ("--errors", OneOf(&["a.csv", "notes.txt", "model", "missing"])),
     ("--top", Count),
-    ("--method", Of(&["leave-one-out", "integrated-gradients"])),
+    ("--method", OneOf(&["leave-one-out", "integrated-gradients"])),
     ("--layer", Count),
     ("--head", Count),
-    ("--view", Of(&["heatmap", "lines", "grid", "depth", "values", "rollout", "effects", "curves"])),
-    ("--sort", Of(&["place", "role", "entropy", "distance", "previous", "first", "strongest", "sink", "effect"])),
+    ("--view", OneOf(&["heatmap", "lines", "grid", "depth", "values", "rollout", "effects", "curves"])),
+    ("--sort", OneOf(&["place", "role", "entropy", "distance", "previous", "first", "strongest", "sink", "effect"])),
     ("--threshold", Real),
     ("--query", Count),
     ("--key", Count),
     ("--without", Heads),
     ("--compare-text", Text),
     ("--compare-head", Heads),
-    ("--compare-model", Of(&["model", "other", "missing"])),
+    ("--compare-model", OneOf(&["model", "other", "missing"])),
     ("--html", Out),
     ("--json", Out),
 ];
-const TRACE: Flags = &[
+const TRACE: FlagTable = &[
     PRECISION,
-    ("--format", Of(&["text", "md", "html", "latex", "json", "xlsx"])),
-    ("--depth", Of(&["shapes", "steps", "all"])),
+    ("--format", OneOf(&["text", "md", "html", "latex", "json", "xlsx"])),
+    ("--depth", OneOf(&["shapes", "steps", "all"])),
     ("--digits", Count),
     ("--size", Count),
     ("--head", Count),
     ("--layer", Count),
-    ("--part", Of(&["encoder", "decoder", "cross"])),
+    ("--part", OneOf(&["encoder", "decoder", "cross"])),
     ("--target", Text),
     ("--out", Out),
     ("--backward", Alone),
-    ("--beam", Of(&["1", "2", "3", "0", "18446744073709551615"])),
-    ("--steps", Of(&["1", "3", "0", "18446744073709551615"])),
+    ("--beam", OneOf(&["1", "2", "3", "0", "18446744073709551615"])),
+    ("--steps", OneOf(&["1", "3", "0", "18446744073709551615"])),
     ("--tokens", Alone),
 ];
-const POSITION: Flags = &[
-    ("--kind", Of(&["sinusoidal", "rotary"])),
-    ("--model", Of(&["model", "missing"])),
-    ("--length", Of(&["1", "2", "48", "500", "0", "4097", "18446744073709551615"])),
-    ("--d-model", Of(&["1", "2", "3", "32", "256", "0", "4097"])),
+const POSITION: FlagTable = &[
+    ("--kind", OneOf(&["sinusoidal", "rotary"])),
+    ("--model", OneOf(&["model", "missing"])),
+    ("--length", OneOf(&["1", "2", "48", "500", "0", "4097", "18446744073709551615"])),
+    ("--d-model", OneOf(&["1", "2", "3", "32", "256", "0", "4097"])),
     ("--base", Real),
-    ("--view", Of(&["heatmap", "curves", "similarity", "wavelengths"])),
+    ("--view", OneOf(&["heatmap", "curves", "similarity", "wavelengths"])),
     ("--html", Out),
     ("--json", Out),
 ];
-const COUNT: Flags = &[
-    ("--network", Of(&["attention", "transformer", "rnn", "lstm", "gru"])),
+const COUNT: FlagTable = &[
+    ("--network", OneOf(&["attention", "transformer", "rnn", "lstm", "gru"])),
     ("--batch", Count),
     ("--length", Count),
     ("--keys", Count),
@@ -187,7 +190,7 @@ const COUNT: Flags = &[
     ("--no-output-projection", Alone),
     ("--json", Alone),
 ];
-const ATTEND: Flags = &[
+const ATTEND: FlagTable = &[
     ("--is-causal", Alone),
     ("--scale", Real),
     ("--softcap", Real),
@@ -196,12 +199,12 @@ const ATTEND: Flags = &[
     ("--qk-matmul-output-mode", Count),
     ("--left-window-size", Count),
     ("--right-window-size", Count),
-    ("--softmax-precision", Of(&["1", "10", "11", "16", "0", "-1"])),
+    ("--softmax-precision", OneOf(&["1", "10", "11", "16", "0", "-1"])),
     ("-o", Out),
 ];
 
-fn of_command(command: &str) -> Vec<(&'static str, Value)> {
-    let own: &[Flags] = match command {
+fn command_flags(command: &str) -> Vec<(&'static str, FlagValue)> {
+    let own: &[FlagTable] = match command {
         "train" => &[READING, THREADS, TRAIN],
         "eval" => &[READING, THREADS, PICTURES, &[("--json", Alone), ("--errors", Out), PRECISION]],
         "predict" => &[READING, THREADS, PREDICT],
@@ -225,44 +228,44 @@ fn of_command(command: &str) -> Vec<(&'static str, Value)> {
 }
 
 /// Adds some flags of a command, and rarely others.
-pub(crate) fn add(random: &mut Random, command: &str, args: &mut Vec<String>, most: usize) {
-    let known = of_command(command);
+pub(crate) fn add_random_flags(random: &mut Random, command: &str, args: &mut Vec<String>, most: usize) {
+    let known = command_flags(command);
     for _ in 0..random.below(most + 1) {
         let (flag, value) = match random.below(60) {
-            0 => *random.one(EVERYWHERE),
+            0 => *random.choose(EVERYWHERE),
             1 => ("--", Alone),
             2 => ("--no-such-flag", Alone),
             3 => ("-", Alone),
             _ if known.is_empty() => continue,
-            _ => *random.one(&known),
+            _ => *random.choose(&known),
         };
         // Given twice it is refused at once.
         if args.iter().any(|arg| arg == flag) && !random.once_in(20) {
             continue;
         }
         args.push(flag.into());
-        if let Some(value) = of_value(random, value) {
+        if let Some(value) = random_value(random, value) {
             args.push(value);
         }
     }
 }
 
-fn of_value(random: &mut Random, value: Value) -> Option<String> {
+fn random_value(random: &mut Random, value: FlagValue) -> Option<String> {
     if !matches!(value, Alone) && random.once_in(12) {
-        return Some(senseless(random));
+        return Some(senseless_value(random));
     }
     Some(match value {
         Alone => return None,
-        Of(choices) => random.of(choices).into(),
-        Count => {
-            random.of(&["1", "2", "3", "4", "7", "12", "100", "0", "-1", "4294967296", "18446744073709551615"]).into()
-        }
+        OneOf(choices) => random.choose_ref(choices).into(),
+        Count => random
+            .choose_ref(&["1", "2", "3", "4", "7", "12", "100", "0", "-1", "4294967296", "18446744073709551615"])
+            .into(),
         Real => {
             let choices = ["0", "1", "0.5", "2", "-1", "-0", "1e-300", "1e300", "nan", "inf", "-inf", "0.1", "10000"];
-            random.of(&choices).into()
+            random.choose_ref(&choices).into()
         }
-        Heads => random.of(&["1.1", "1.2", "2.1", "1.1,1.2", "0.0", "9.9", "1", "1.1.1", "", "1.-1"]).into(),
-        Text => text(random),
+        Heads => random.choose_ref(&["1.1", "1.2", "2.1", "1.1,1.2", "0.0", "9.9", "1", "1.1.1", "", "1.-1"]).into(),
+        Text => random_text(random),
         Out => {
             let choices = [
                 "out.x",
@@ -282,13 +285,15 @@ fn of_value(random: &mut Random, value: Value) -> Option<String> {
                 "\u{1b}[2J.html",
                 "日本 語.png",
             ];
-            random.of(&choices).into()
+            random.choose_ref(&choices).into()
         }
-        Column => random.of(&["text", "label", "1", "2", "3", "0", "-1", "source", "target", "Text", ""]).into(),
+        Column => {
+            random.choose_ref(&["text", "label", "1", "2", "3", "0", "-1", "source", "target", "Text", ""]).into()
+        }
     })
 }
 
-fn senseless(random: &mut Random) -> String {
+fn senseless_value(random: &mut Random) -> String {
     let choices = [
         "",
         " ",
@@ -313,12 +318,12 @@ fn senseless(random: &mut Random) -> String {
     ];
     match random.once_in(10) {
         true => "x".repeat(1 << random.below(17)),
-        false => random.of(&choices).into(),
+        false => random.choose_ref(&choices).into(),
     }
 }
 
 /// A text to be read by a model.
-pub(crate) fn text(random: &mut Random) -> String {
+pub(crate) fn random_text(random: &mut Random) -> String {
     let choices = [
         "A fine day by the sea.",
         "料理がおいしく、また来たいです。",
@@ -345,10 +350,10 @@ pub(crate) fn text(random: &mut Random) -> String {
         "=1+1",
     ];
     // A NUL cannot stand in an argument.
-    let mut text = random.of(&choices).replace('\0', "\u{1}");
+    let mut text = random.choose_ref(&choices).replace('\0', "\u{1}");
     match random.below(8) {
         0 => text = text.repeat(200),
-        1 => text = format!("{text} {}", random.of(&choices).replace('\0', "")),
+        1 => text = format!("{text} {}", random.choose_ref(&choices).replace('\0', "")),
         2 => text = format!("{text} ").repeat(40),
         _ => {}
     }

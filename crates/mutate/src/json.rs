@@ -9,7 +9,7 @@ pub(crate) fn mutate(random: &mut Random, text: &mut Vec<u8>) {
     match serde_json::from_slice::<Value>(text) {
         Ok(mut value) if !random.once_in(4) => {
             for _ in 0..1 + random.below(3) {
-                once(random, &mut value);
+                mutate_once(random, &mut value);
             }
             *text = value.to_string().into_bytes();
         }
@@ -18,41 +18,41 @@ pub(crate) fn mutate(random: &mut Random, text: &mut Vec<u8>) {
 }
 
 /// Goes down to some place of the tree and changes what is there.
-fn once(random: &mut Random, value: &mut Value) {
+fn mutate_once(random: &mut Random, value: &mut Value) {
     let goes_down = !random.once_in(4);
     match value {
         Value::Object(map) if !map.is_empty() && goes_down => {
             let at = random.below(map.len());
             if let Some((_, inner)) = map.iter_mut().nth(at) {
-                return once(random, inner);
+                return mutate_once(random, inner);
             }
         }
         Value::Array(list) if !list.is_empty() && goes_down => {
             let at = random.below(list.len());
-            return once(random, &mut list[at]);
+            return mutate_once(random, &mut list[at]);
         }
         _ => {}
     }
-    change(random, value);
+    mutate_value(random, value);
 }
 
-fn change(random: &mut Random, value: &mut Value) {
+fn mutate_value(random: &mut Random, value: &mut Value) {
     if random.once_in(2) {
         match value {
-            Value::Object(map) => return of_object(random, map),
-            Value::Array(list) => return of_list(random, list),
-            Value::String(text) => return of_string(random, text),
+            Value::Object(map) => return mutate_object(random, map),
+            Value::Array(list) => return mutate_array(random, list),
+            Value::String(text) => return mutate_string(random, text),
             Value::Number(_) => {
-                *value = number(random);
+                *value = random_number(random);
                 return;
             }
             _ => {}
         }
     }
-    *value = hostile(random);
+    *value = hostile_value(random);
 }
 
-fn number(random: &mut Random) -> Value {
+fn random_number(random: &mut Random) -> Value {
     match random.below(14) {
         0 => 0.into(),
         1 => (-1).into(),
@@ -71,7 +71,7 @@ fn number(random: &mut Random) -> Value {
     }
 }
 
-fn hostile(random: &mut Random) -> Value {
+fn hostile_value(random: &mut Random) -> Value {
     match random.below(12) {
         0 => Value::Null,
         1 => true.into(),
@@ -83,22 +83,24 @@ fn hostile(random: &mut Random) -> Value {
         7 => (0..1 << random.below(9)).fold(Value::Null, |inner, _| json!([inner])),
         8 => (0..1 << random.below(6)).fold(Value::Null, |inner, _| json!({ "type": inner })),
         9 => json!(["日本", "a\nb", "../../x"]),
-        _ => number(random),
+        _ => random_number(random),
     }
 }
 
-fn of_object(random: &mut Random, map: &mut Map<String, Value>) {
+fn mutate_object(random: &mut Random, map: &mut Map<String, Value>) {
     let keys: Vec<String> = map.keys().cloned().collect();
     if keys.is_empty() {
-        map.insert("more".into(), hostile(random));
+        map.insert("more".into(), hostile_value(random));
         return;
     }
-    let key = random.one(&keys).clone();
+    let key = random.choose(&keys).clone();
     match random.below(5) {
         0 => drop(map.remove(&key)),
-        1 => drop(map.insert(random.of(&["more", "", "\u{0}", "type", "__metadata__"]).into(), hostile(random))),
+        1 => drop(
+            map.insert(random.choose_ref(&["more", "", "\u{0}", "type", "__metadata__"]).into(), hostile_value(random)),
+        ),
         2 => {
-            let other = random.one(&keys).clone();
+            let other = random.choose(&keys).clone();
             let (a, b) = (map[&key].clone(), map[&other].clone());
             map.insert(key, b);
             map.insert(other, a);
@@ -108,19 +110,19 @@ fn of_object(random: &mut Random, map: &mut Map<String, Value>) {
                 map.insert(format!("{key}x"), inner);
             }
         }
-        _ => drop(map.insert(key, hostile(random))),
+        _ => drop(map.insert(key, hostile_value(random))),
     }
 }
 
-fn of_list(random: &mut Random, list: &mut Vec<Value>) {
+fn mutate_array(random: &mut Random, list: &mut Vec<Value>) {
     if list.is_empty() {
-        list.push(hostile(random));
+        list.push(hostile_value(random));
         return;
     }
     let at = random.below(list.len());
     match random.below(5) {
         0 => drop(list.remove(at)),
-        1 => list.insert(at, hostile(random)),
+        1 => list.insert(at, hostile_value(random)),
         2 => list.insert(at, list[at].clone()),
         3 => list.truncate(at),
         _ if list.len() < 5000 => {
@@ -131,16 +133,17 @@ fn of_list(random: &mut Random, list: &mut Vec<Value>) {
     }
 }
 
-fn of_string(random: &mut Random, text: &mut String) {
+fn mutate_string(random: &mut Random, text: &mut String) {
     match random.below(7) {
         0 => text.clear(),
         1 => *text = text.repeat(1 + random.below(50)),
         2 => text.push_str("\u{0}\u{1b}[2J"),
         3 => {
-            *text =
-                random.of(&["(((", "(a+)+$", "\\p{Han}|.*", "[", "日本語", "../../../etc/passwd", "/dev/zero"]).into()
+            *text = random
+                .choose_ref(&["(((", "(a+)+$", "\\p{Han}|.*", "[", "日本語", "../../../etc/passwd", "/dev/zero"])
+                .into()
         }
-        4 => text.insert_str(0, random.of(&["\u{feff}", " ", "\n", "-", "'", "<script>", "%s", "{}"])),
+        4 => text.insert_str(0, random.choose_ref(&["\u{feff}", " ", "\n", "-", "'", "<script>", "%s", "{}"])),
         5 => drop(text.pop()),
         _ => *text = text.chars().rev().collect(),
     }
@@ -157,7 +160,8 @@ pub(crate) fn mutate_tensors(random: &mut Random, file: &mut Vec<u8>) {
         0 => bytes::mutate(random, file),
         1 => {
             mutate(random, &mut header);
-            let told = if random.once_in(8) { number(random).as_u64().unwrap_or(0) } else { header.len() as u64 };
+            let told =
+                if random.once_in(8) { random_number(random).as_u64().unwrap_or(0) } else { header.len() as u64 };
             let numbers = file.split_off(8 + length);
             *file = [&told.to_le_bytes()[..], &header, &numbers].concat();
         }
@@ -166,7 +170,7 @@ pub(crate) fn mutate_tensors(random: &mut Random, file: &mut Vec<u8>) {
             let values = [f32::NAN, f32::INFINITY, f32::MAX, f32::MIN, f32::MIN_POSITIVE, 1e-45, 1e19, -0.0, 3e38];
             let places = (file.len() - 8 - length) / 4;
             for _ in 0..1 + random.below(64) {
-                let (at, value) = (8 + length + 4 * random.below(places), *random.one(&values));
+                let (at, value) = (8 + length + 4 * random.below(places), *random.choose(&values));
                 if let Some(place) = file.get_mut(at..at + 4) {
                     place.copy_from_slice(&value.to_le_bytes());
                 }

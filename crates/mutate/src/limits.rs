@@ -7,7 +7,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// What a run may take.
-pub(crate) struct Limits<'a> {
+pub(crate) struct RunLimits<'a> {
     pub(crate) program: &'a Path,
     /// How long a run may say nothing: whoever is told that it goes on does not take it for hung.
     pub(crate) timeout: Duration,
@@ -16,7 +16,7 @@ pub(crate) struct Limits<'a> {
 }
 
 /// How many times as long a run may take that goes on telling of itself: thousands of rows or pictures do.
-const LONGEST: u32 = 6;
+const MAX_TIMEOUTS: u32 = 6;
 
 /// Whether a failpoint ended the run.
 #[cfg(unix)]
@@ -32,7 +32,7 @@ fn is_aborted(_: ExitStatus) -> bool {
 }
 
 /// How a run ended.
-pub(crate) struct Ended {
+pub(crate) struct CommandOutcome {
     /// `None` after a signal.
     pub(crate) code: Option<i32>,
     pub(crate) timed_out: bool,
@@ -41,7 +41,7 @@ pub(crate) struct Ended {
 }
 
 /// Variables of the caller's that would change what the command does or says.
-const CLEARED: [&str; 13] = [
+const CLEARED_VARIABLES: [&str; 13] = [
     "CHUMOKU_FAILPOINT",
     "CHUMOKU_ISA",
     "NO_COLOR",
@@ -57,9 +57,9 @@ const CLEARED: [&str; 13] = [
     "RUST_BACKTRACE",
 ];
 
-impl Limits<'_> {
+impl RunLimits<'_> {
     /// Runs the command in `place`.
-    pub(crate) fn run(&self, scenario: &Scenario, place: &Path) -> Ended {
+    pub(crate) fn run(&self, scenario: &Scenario, place: &Path) -> CommandOutcome {
         let output = tempfile::tempdir().expect("a folder for output");
         let file = |name: &str| output.path().join(name);
         let create = |name: &str| Stdio::from(fs::File::create(file(name)).expect("a file for output"));
@@ -68,7 +68,7 @@ impl Limits<'_> {
         let mut command = Command::new("sh");
         command.args(["-c", "ulimit -v \"$1\" && shift && exec \"$@\"", "sh"]);
         command.arg((self.mebibytes << 10).to_string()).arg(self.program).args(&scenario.args);
-        for name in CLEARED {
+        for name in CLEARED_VARIABLES {
             command.env_remove(name);
         }
         command.envs(scenario.environment.iter().map(|(name, value)| (name, value)));
@@ -86,34 +86,35 @@ impl Limits<'_> {
             if size != heard {
                 (heard, quiet_since) = (size, Instant::now());
             }
-            if quiet_since.elapsed() > self.timeout || start.elapsed() > LONGEST * self.timeout {
+            if quiet_since.elapsed() > self.timeout || start.elapsed() > MAX_TIMEOUTS * self.timeout {
                 timed_out = true;
                 let _ = child.kill();
             }
             std::thread::sleep(Duration::from_millis(2));
         };
         if scenario.is_killed && is_aborted(status) {
-            return Ended { code: Some(0), timed_out: false, stdout: Vec::new(), stderr: Vec::new() };
+            return CommandOutcome { code: Some(0), timed_out: false, stdout: Vec::new(), stderr: Vec::new() };
         }
         let read = |name: &str| fs::read(file(name)).unwrap_or_default();
-        Ended { code: status.code(), timed_out, stdout: read("stdout"), stderr: read("stderr") }
+        CommandOutcome { code: status.code(), timed_out, stdout: read("stdout"), stderr: read("stderr") }
     }
 
     /// A script that does the same in the folder `input` beside it.
     pub(crate) fn script(&self, scenario: &Scenario) -> String {
-        let environment: String = scenario.environment.iter().map(|(n, v)| format!("{n}={} ", quoted(v))).collect();
-        let stdin = format!("printf %b {}", quoted(&escaped(&scenario.stdin)));
+        let environment: String =
+            scenario.environment.iter().map(|(n, v)| format!("{n}={} ", shell_quote(v))).collect();
+        let stdin = format!("printf %b {}", shell_quote(&printf_escape(&scenario.stdin)));
         format!(
             "#!/bin/sh\n# Changes what is in `input`.\ncd \"$(dirname \"$0\")/input\" || exit\nulimit -v {}\n{stdin} | {environment}{} {}\n",
             self.mebibytes << 10,
-            quoted(&self.program.display().to_string()),
-            scenario.words()
+            shell_quote(&self.program.display().to_string()),
+            scenario.shell_words()
         )
     }
 }
 
 /// Bytes as `printf %b` reads them.
-fn escaped(bytes: &[u8]) -> String {
+fn printf_escape(bytes: &[u8]) -> String {
     let one = |&byte: &u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b' ' => (byte as char).to_string(),
         _ => format!("\\0{byte:03o}"),
@@ -122,17 +123,17 @@ fn escaped(bytes: &[u8]) -> String {
 }
 
 /// A word as a shell reads it.
-pub(crate) fn quoted(word: &str) -> String {
+pub(crate) fn shell_quote(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 /// Copies a folder with its links; pipes are made anew.
-pub(crate) fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy_folder(from: &Path, to: &Path) {
     let _ = fs::create_dir_all(to);
     let _ = Command::new("cp").arg("-a").arg(from.join(".")).arg(to).stderr(Stdio::null()).status();
 }
 
 /// Removes a folder, whatever its permissions.
-pub(crate) fn remove(folder: &Path) {
+pub(crate) fn remove_folder(folder: &Path) {
     let _ = fs::remove_dir_all(folder);
 }

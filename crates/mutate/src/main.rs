@@ -33,7 +33,7 @@ mod scenario;
 mod seeds;
 
 use clap::Parser;
-use limits::{Ended, Limits};
+use limits::{CommandOutcome, RunLimits};
 use random::Random;
 use scenario::Scenario;
 use seeds::Seeds;
@@ -91,7 +91,7 @@ fn main() -> ExitCode {
 
 /// What came of all runs.
 #[derive(Default)]
-struct Tally {
+struct RunTally {
     /// Runs by exit code.
     codes: BTreeMap<i32, u64>,
     /// Runs by kind.
@@ -103,16 +103,16 @@ fn run(args: &Args) -> Result<bool, String> {
     if cfg!(not(unix)) {
         return Err("runs need a POSIX shell with `ulimit -v`; use Linux".into());
     }
-    let program = program(args)?;
+    let program = find_program(args)?;
     let folder = tempfile::tempdir().map_err(|error| format!("creating a temporary folder: {error}"))?;
-    let limits = Limits { program: &program, timeout: Duration::from_secs(args.timeout), mebibytes: args.memory };
+    let limits = RunLimits { program: &program, timeout: Duration::from_secs(args.timeout), mebibytes: args.memory };
     let start = Instant::now();
-    let seeds = Seeds::make(&program, &folder.path().join("seeds"))?;
+    let seeds = Seeds::create(&program, &folder.path().join("seeds"))?;
     println!("seed {}; inputs made in {:.1} s", args.seed, start.elapsed().as_secs_f64());
     let start = Instant::now();
     let numbers = args.only.map_or(0..args.runs, |only| only..only + 1);
     let next = AtomicU64::new(numbers.start);
-    let tally = Mutex::new(Tally::default());
+    let tally = Mutex::new(RunTally::default());
     let jobs = args.jobs.or(std::thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
     std::thread::scope(|scope| {
         for _ in 0..jobs.max(1) {
@@ -122,12 +122,12 @@ fn run(args: &Args) -> Result<bool, String> {
                     if number >= numbers.end {
                         break;
                     }
-                    one(args, number, &limits, &seeds, folder.path(), &tally);
+                    run_one(args, number, &limits, &seeds, folder.path(), &tally);
                 }
             });
         }
     });
-    let Tally { codes, kinds, faults } = tally.into_inner().map_err(|_| "a run was not finished")?;
+    let RunTally { codes, kinds, faults } = tally.into_inner().map_err(|_| "a run was not finished")?;
     let runs: u64 = kinds.values().sum();
     let shown = |counts: Vec<String>| counts.join(", ");
     println!("{runs} runs in {:.1} s, {faults} faults", start.elapsed().as_secs_f64());
@@ -140,7 +140,7 @@ fn run(args: &Args) -> Result<bool, String> {
 }
 
 /// The command under test.
-fn program(args: &Args) -> Result<PathBuf, String> {
+fn find_program(args: &Args) -> Result<PathBuf, String> {
     let beside = || Some(std::env::current_exe().ok()?.with_file_name("chumoku"));
     let program = args.program.clone().or_else(beside).ok_or("give the command with --program")?;
     let hint = "build it with `cargo build --release`, or name it with --program";
@@ -148,15 +148,15 @@ fn program(args: &Args) -> Result<PathBuf, String> {
 }
 
 /// One run: made, run, judged, and kept if it fails.
-fn one(args: &Args, number: u64, limits: &Limits<'_>, seeds: &Seeds, folder: &Path, tally: &Mutex<Tally>) {
+fn run_one(args: &Args, number: u64, limits: &RunLimits<'_>, seeds: &Seeds, folder: &Path, tally: &Mutex<RunTally>) {
     let mut random = Random::new(args.seed, number);
     let place = folder.join(format!("run-{number}"));
     fs::create_dir(&place).expect("a folder for the run");
-    let scenario = Scenario::make(&mut random, seeds, &place);
+    let scenario = Scenario::random(&mut random, seeds, &place);
     let before = folder.join(format!("before-{number}"));
-    limits::copy(&place, &before);
+    limits::copy_folder(&place, &before);
     let ended = limits.run(&scenario, &place);
-    let faults = faults(&scenario, &ended, &place);
+    let faults = find_faults(&scenario, &ended, &place);
     if let Ok(mut tally) = tally.lock() {
         *tally.codes.entry(ended.code.unwrap_or(-1)).or_default() += 1;
         *tally.kinds.entry(scenario.kind).or_default() += 1;
@@ -165,7 +165,7 @@ fn one(args: &Args, number: u64, limits: &Limits<'_>, seeds: &Seeds, folder: &Pa
     if !faults.is_empty() || args.only.is_some() {
         let kept = args.keep.join(format!("seed-{}-run-{number}", args.seed));
         let _ = fs::remove_dir_all(&kept);
-        limits::copy(&before, &kept.join("input"));
+        limits::copy_folder(&before, &kept.join("input"));
         let _ = fs::write(kept.join("stdout"), &ended.stdout);
         let _ = fs::write(kept.join("stderr"), &ended.stderr);
         let _ = fs::write(kept.join("again.sh"), limits.script(&scenario));
@@ -174,16 +174,16 @@ fn one(args: &Args, number: u64, limits: &Limits<'_>, seeds: &Seeds, folder: &Pa
         println!(
             "run {number} ({}): {what}\n  {}\n  again: {again}; kept in {}",
             scenario.kind,
-            scenario.shown(),
+            scenario.display_command(),
             kept.display()
         );
     }
-    limits::remove(&place);
-    limits::remove(&before);
+    limits::remove_folder(&place);
+    limits::remove_folder(&before);
 }
 
 /// What is wrong with how a run ended.
-fn faults(scenario: &Scenario, ended: &Ended, place: &Path) -> Vec<String> {
+fn find_faults(scenario: &Scenario, ended: &CommandOutcome, place: &Path) -> Vec<String> {
     let mut faults = Vec::new();
     let stderr = String::from_utf8_lossy(&ended.stderr);
     match ended.code {

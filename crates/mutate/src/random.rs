@@ -28,11 +28,11 @@ impl Random {
         self.below(n) == 0
     }
 
-    pub(crate) fn of<'a, T: ?Sized>(&mut self, choices: &[&'a T]) -> &'a T {
+    pub(crate) fn choose_ref<'a, T: ?Sized>(&mut self, choices: &[&'a T]) -> &'a T {
         choices[self.below(choices.len())]
     }
 
-    pub(crate) fn one<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
+    pub(crate) fn choose<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
         &choices[self.below(choices.len())]
     }
 }

@@ -1,7 +1,7 @@
 //! What a run does: files in a folder, a command, an environment, and what is on standard input.
 
 use crate::random::Random;
-use crate::seeds::{self, Kind, SeedFile, SeedModel, Seeds};
+use crate::seeds::{self, SeedFile, SeedModel, SeedModelKind, Seeds};
 use crate::{bytes, flags, json, limits};
 use std::fs;
 use std::path::Path;
@@ -20,7 +20,7 @@ pub(crate) struct Scenario {
 
 impl Scenario {
     /// Makes a run, with its files in `place`.
-    pub(crate) fn make(random: &mut Random, seeds: &Seeds, place: &Path) -> Scenario {
+    pub(crate) fn random(random: &mut Random, seeds: &Seeds, place: &Path) -> Scenario {
         let mut scenario = Scenario {
             kind: "",
             args: Vec::new(),
@@ -29,18 +29,18 @@ impl Scenario {
             kept: Vec::new(),
             is_killed: false,
         };
-        write(place, "notes.txt", b"mine\n");
+        write_file(place, "notes.txt", b"mine\n");
         scenario.kept.push(("notes.txt".into(), b"mine\n".to_vec()));
         match random.below(20) {
             0..6 => scenario.data(random, seeds, place),
             6..11 => scenario.model(random, seeds, place),
-            11..13 => scenario.worked(random, seeds, place),
+            11..13 => scenario.worked_example(random, seeds, place),
             13..15 => scenario.tensors(random, seeds, place),
             15..19 => scenario.flags(random, seeds, place),
             _ => scenario.folder(random, seeds, place),
         }
         if scenario.environment.is_empty() && random.once_in(3) {
-            scenario.environ(random);
+            scenario.set_environment(random);
         }
         // What a flag names to be written is the user's no more.
         let named: Vec<&str> = scenario.args.iter().map(|arg| arg.trim_start_matches("./")).collect();
@@ -48,12 +48,12 @@ impl Scenario {
         scenario
     }
 
-    fn set(&mut self, args: &[&str]) {
+    fn set_args(&mut self, args: &[&str]) {
         self.args = args.iter().map(|&arg| arg.into()).collect();
     }
 
-    fn keep(&mut self, place: &Path, file: &SeedFile) {
-        write(place, &file.name, &file.bytes);
+    fn add_user_file(&mut self, place: &Path, file: &SeedFile) {
+        write_file(place, &file.name, &file.bytes);
         self.kept.push((file.name.clone(), file.bytes.clone()));
     }
 
@@ -81,8 +81,9 @@ impl Scenario {
             }
             // The name may promise another format than it is.
             if random.once_in(10) {
-                let ending =
-                    random.of(&[".csv", ".tsv", ".json", ".jsonl", ".parquet", ".xlsx", ".txt", ".gz", "", ".csv.gz"]);
+                let ending = random.choose_ref(&[
+                    ".csv", ".tsv", ".json", ".jsonl", ".parquet", ".xlsx", ".txt", ".gz", "", ".csv.gz",
+                ]);
                 file.name = format!("b{ending}");
             }
             file
@@ -90,62 +91,62 @@ impl Scenario {
         match random.below(10) {
             0 => {
                 let sides = [&seeds.parallel[0], &seeds.parallel[1]].map(|file| damaged(random, file));
-                sides.iter().for_each(|file| self.keep(place, file));
+                sides.iter().for_each(|file| self.add_user_file(place, file));
                 let both = format!("{},{}", sides[0].name, sides[1].name);
-                model(place, "model", of_kind(seeds, Kind::Translator));
+                write_model(place, "model", model_of_kind(seeds, SeedModelKind::Translator));
                 match random.once_in(3) {
-                    true => self.set(&["train", &both, "--epochs", "1", "--out", "new"]),
-                    false => self.set(&["eval", "model", &both]),
+                    true => self.set_args(&["train", &both, "--epochs", "1", "--out", "new"]),
+                    false => self.set_args(&["eval", "model", &both]),
                 }
             }
             1 => {
-                let sound = random.one(&seeds.pairs);
+                let sound = random.choose(&seeds.pairs);
                 let file = damaged(random, sound);
-                self.keep(place, &file);
-                model(place, "model", of_kind(seeds, Kind::Translator));
+                self.add_user_file(place, &file);
+                write_model(place, "model", model_of_kind(seeds, SeedModelKind::Translator));
                 match random.below(3) {
-                    0 => self.set(&["train", &file.name, "--task", "translate", "--epochs", "1", "--out", "new"]),
-                    1 => self.set(&["eval", "model", &file.name]),
-                    _ => self.set(&["translate", "model", "--input", &file.name]),
+                    0 => self.set_args(&["train", &file.name, "--task", "translate", "--epochs", "1", "--out", "new"]),
+                    1 => self.set_args(&["eval", "model", &file.name]),
+                    _ => self.set_args(&["translate", "model", "--input", &file.name]),
                 }
             }
             2 => {
-                let sound = random.one(&seeds.plain);
+                let sound = random.choose(&seeds.plain);
                 let file = damaged(random, sound);
-                self.keep(place, &file);
-                model(place, "model", of_kind(seeds, Kind::LanguageModel));
+                self.add_user_file(place, &file);
+                write_model(place, "model", model_of_kind(seeds, SeedModelKind::LanguageModel));
                 match random.once_in(3) {
-                    true => self.set(&["train", &file.name, "--task", "lm", "--epochs", "1", "--out", "new"]),
-                    false => self.set(&["eval", "model", &file.name]),
+                    true => self.set_args(&["train", &file.name, "--task", "lm", "--epochs", "1", "--out", "new"]),
+                    false => self.set_args(&["eval", "model", &file.name]),
                 }
             }
             3 => {
-                let sound = random.one(&seeds.spans);
+                let sound = random.choose(&seeds.spans);
                 let file = damaged(random, sound);
-                self.keep(place, &file);
-                model(place, "model", of_kind(seeds, Kind::Tagger));
+                self.add_user_file(place, &file);
+                write_model(place, "model", model_of_kind(seeds, SeedModelKind::Tagger));
                 match random.below(3) {
-                    0 => self.set(&["train", &file.name, "--task", "tag", "--epochs", "1", "--out", "new"]),
-                    1 => self.set(&["eval", "model", &file.name]),
-                    _ => self.set(&["predict", "model", "--input", &file.name]),
+                    0 => self.set_args(&["train", &file.name, "--task", "tag", "--epochs", "1", "--out", "new"]),
+                    1 => self.set_args(&["eval", "model", &file.name]),
+                    _ => self.set_args(&["predict", "model", "--input", &file.name]),
                 }
             }
             _ => {
-                let sound = random.one(&seeds.labelled);
+                let sound = random.choose(&seeds.labelled);
                 let file = damaged(random, sound);
-                self.keep(place, &file);
-                let kind = if random.once_in(4) { Kind::Recurrent } else { Kind::Classifier };
-                model(place, "model", of_kind(seeds, kind));
+                self.add_user_file(place, &file);
+                let kind = if random.once_in(4) { SeedModelKind::Recurrent } else { SeedModelKind::Classifier };
+                write_model(place, "model", model_of_kind(seeds, kind));
                 match random.below(9) {
-                    0 => self.set(&["train", &file.name, "--epochs", "1", "--out", "new"]),
-                    1 | 2 => self.set(&["eval", "model", &file.name]),
-                    3 => self.set(&["explain", "model", "--input", &file.name, "--svg", "pictures"]),
-                    5 => self.set(&["doctor", &file.name]),
+                    0 => self.set_args(&["train", &file.name, "--epochs", "1", "--out", "new"]),
+                    1 | 2 => self.set_args(&["eval", "model", &file.name]),
+                    3 => self.set_args(&["explain", "model", "--input", &file.name, "--svg", "pictures"]),
+                    5 => self.set_args(&["doctor", &file.name]),
                     4 => {
                         self.stdin.clone_from(&file.bytes);
-                        self.set(&["predict", "model", "--input", "-"]);
+                        self.set_args(&["predict", "model", "--input", "-"]);
                     }
-                    _ => self.set(&["predict", "model", "--input", &file.name]),
+                    _ => self.set_args(&["predict", "model", "--input", &file.name]),
                 }
             }
         }
@@ -157,122 +158,130 @@ impl Scenario {
         }
         if random.once_in(3) {
             let command = self.args[0].clone();
-            flags::add(random, &command, &mut self.args, 2);
+            flags::add_random_flags(random, &command, &mut self.args, 2);
         }
     }
 
     /// A damaged model folder.
     fn model(&mut self, random: &mut Random, seeds: &Seeds, place: &Path) {
         self.kind = "model";
-        let seed = random.one(&seeds.models);
-        model(place, "model", seed);
+        let seed = random.choose(&seeds.models);
+        write_model(place, "model", seed);
         damage_folder(random, seeds, seed, &place.join("model"));
-        self.keep(place, &seeds.labelled[0]);
+        self.add_user_file(place, &seeds.labelled[0]);
         self.use_model(random, seed.kind);
         if random.once_in(3) {
             let command = self.args[0].clone();
-            flags::add(random, &command, &mut self.args, 2);
+            flags::add_random_flags(random, &command, &mut self.args, 2);
         }
     }
 
     /// A command that uses the folder `model`.
-    fn use_model(&mut self, random: &mut Random, kind: Kind) {
+    fn use_model(&mut self, random: &mut Random, kind: SeedModelKind) {
         let text = match random.once_in(3) {
-            true => flags::text(random),
+            true => flags::random_text(random),
             false => "A fine day, 3 and 4.".into(),
         };
         match (kind, random.below(6)) {
-            (Kind::Encoder, 0) => self.set(&["nearest", "model", "--corpus", "model/vocab.txt", &text]),
-            (Kind::Encoder, 1) => {
-                let other = flags::text(random);
-                self.set(&["explain", "model", &text, "--target", &other]);
+            (SeedModelKind::PublishedEncoder, 0) => {
+                self.set_args(&["nearest", "model", "--corpus", "model/vocab.txt", &text])
             }
-            (Kind::Encoder, 2) => self.set(&["trace", "--model", "model", "--text", &text]),
-            (Kind::Encoder, 3) => self.set(&["train", "a.csv", "--from", "model", "--epochs", "1", "--out", "new"]),
-            (Kind::Encoder, _) => self.set(&["embed", "model", &text]),
-            (_, 0) => self.set(&["explain", "model", &text, "--html", "page.html"]),
-            (_, 1) => self.set(&["trace", "--model", "model", "--text", &text]),
-            (_, 2) => self.set(&["position", "--model", "model", "--json", "-"]),
-            (Kind::Classifier, 3) => self.set(&["film", "model"]),
-            (Kind::Classifier | Kind::Recurrent, 4) => self.set(&["export", "model"]),
-            (Kind::Translator | Kind::PublishedTranslator, _) => self.set(&["translate", "model", &text]),
-            (Kind::LanguageModel | Kind::Published, _) => self.set(&["generate", "model", &text, "--max-tokens", "20"]),
-            _ => self.set(&["predict", "model", &text]),
+            (SeedModelKind::PublishedEncoder, 1) => {
+                let other = flags::random_text(random);
+                self.set_args(&["explain", "model", &text, "--target", &other]);
+            }
+            (SeedModelKind::PublishedEncoder, 2) => self.set_args(&["trace", "--model", "model", "--text", &text]),
+            (SeedModelKind::PublishedEncoder, 3) => {
+                self.set_args(&["train", "a.csv", "--from", "model", "--epochs", "1", "--out", "new"])
+            }
+            (SeedModelKind::PublishedEncoder, _) => self.set_args(&["embed", "model", &text]),
+            (_, 0) => self.set_args(&["explain", "model", &text, "--html", "page.html"]),
+            (_, 1) => self.set_args(&["trace", "--model", "model", "--text", &text]),
+            (_, 2) => self.set_args(&["position", "--model", "model", "--json", "-"]),
+            (SeedModelKind::Classifier, 3) => self.set_args(&["film", "model"]),
+            (SeedModelKind::Classifier | SeedModelKind::Recurrent, 4) => self.set_args(&["export", "model"]),
+            (SeedModelKind::Translator | SeedModelKind::PublishedTranslator, _) => {
+                self.set_args(&["translate", "model", &text])
+            }
+            (SeedModelKind::LanguageModel | SeedModelKind::PublishedLanguageModel, _) => {
+                self.set_args(&["generate", "model", &text, "--max-tokens", "20"])
+            }
+            _ => self.set_args(&["predict", "model", &text]),
         }
     }
 
     /// A damaged worked example.
-    fn worked(&mut self, random: &mut Random, seeds: &Seeds, place: &Path) {
+    fn worked_example(&mut self, random: &mut Random, seeds: &Seeds, place: &Path) {
         self.kind = "worked example";
-        let mut file = random.one(&seeds.worked).clone();
+        let mut file = random.choose(&seeds.worked).clone();
         json::mutate(random, &mut file.bytes);
-        self.keep(place, &file);
+        self.add_user_file(place, &file);
         match random.once_in(2) {
-            true => self.set(&["check", &file.name]),
+            true => self.set_args(&["check", &file.name]),
             false => {
-                let format = random.of(&["text", "md", "html", "latex", "json", "xlsx"]);
-                self.set(&["trace", "--input", &file.name, "--format", format]);
+                let format = random.choose_ref(&["text", "md", "html", "latex", "json", "xlsx"]);
+                self.set_args(&["trace", "--input", &file.name, "--format", format]);
             }
         }
         if random.once_in(3) {
             let command = self.args[0].clone();
-            flags::add(random, &command, &mut self.args, 2);
+            flags::add_random_flags(random, &command, &mut self.args, 2);
         }
     }
 
     /// Damaged tensors.
     fn tensors(&mut self, random: &mut Random, seeds: &Seeds, place: &Path) {
         self.kind = "tensors";
-        let mut file = random.one(&seeds.tensors).clone();
+        let mut file = random.choose(&seeds.tensors).clone();
         match file.name.ends_with(".npz") {
             true => bytes::mutate(random, &mut file.bytes),
             false => json::mutate_tensors(random, &mut file.bytes),
         }
-        self.keep(place, &file);
-        self.set(&["attend", &file.name]);
-        flags::add(random, "attend", &mut self.args, 4);
+        self.add_user_file(place, &file);
+        self.set_args(&["attend", &file.name]);
+        flags::add_random_flags(random, "attend", &mut self.args, 4);
     }
 
     /// Sound files, and any flags.
     fn flags(&mut self, random: &mut Random, seeds: &Seeds, place: &Path) {
         self.kind = "flags";
-        let seed = random.one(&seeds.models);
-        model(place, "model", seed);
-        model(place, "other", random.one(&seeds.models));
-        let data = random.one(&seeds.labelled).clone();
-        self.keep(place, &data);
+        let seed = random.choose(&seeds.models);
+        write_model(place, "model", seed);
+        write_model(place, "other", random.choose(&seeds.models));
+        let data = random.choose(&seeds.labelled).clone();
+        self.add_user_file(place, &data);
         match random.below(12) {
             0..4 => self.use_model(random, seed.kind),
-            4 => self.set(&["train", &data.name, "--epochs", "1", "--out", "new"]),
-            5 => self.set(&["count"]),
-            6 => self.set(&["position"]),
+            4 => self.set_args(&["train", &data.name, "--epochs", "1", "--out", "new"]),
+            5 => self.set_args(&["count"]),
+            6 => self.set_args(&["position"]),
             7 => {
-                let example = random.of(&["school", "two-tokens", "heads", "causal", "missing"]);
-                self.set(&["trace", "--example", example]);
+                let example = random.choose_ref(&["school", "two-tokens", "heads", "causal", "missing"]);
+                self.set_args(&["trace", "--example", example]);
             }
             8 => {
-                let file = random.one(&seeds.tensors).clone();
-                self.keep(place, &file);
-                self.set(&["attend", &file.name]);
+                let file = random.choose(&seeds.tensors).clone();
+                self.add_user_file(place, &file);
+                self.set_args(&["attend", &file.name]);
             }
             9 => {
                 let command =
-                    random.of(&["info", "bench", "", "help", "predict", "--version", "compare", "film", "no"]);
-                self.set(&[command]);
+                    random.choose_ref(&["info", "bench", "", "help", "predict", "--version", "compare", "film", "no"]);
+                self.set_args(&[command]);
                 if command == "compare" {
                     self.args.push("missing.csv".into());
                 }
             }
-            10 if random.once_in(2) => self.set(&["doctor", &data.name]),
-            10 => self.set(&["eval", "model", &data.name]),
-            _ => self.set(&["explain", "model", "A fine day, 3 and 4."]),
+            10 if random.once_in(2) => self.set_args(&["doctor", &data.name]),
+            10 => self.set_args(&["eval", "model", &data.name]),
+            _ => self.set_args(&["explain", "model", "A fine day, 3 and 4."]),
         }
         if random.once_in(4) {
             self.stdin = b"A fine day\n".to_vec();
             bytes::mutate(random, &mut self.stdin);
         }
         let command = self.args[0].clone();
-        flags::add(random, &command, &mut self.args, 4);
+        flags::add_random_flags(random, &command, &mut self.args, 4);
         if random.once_in(20) {
             let (a, b) = (random.below(self.args.len()), random.below(self.args.len()));
             self.args.swap(a, b);
@@ -283,17 +292,17 @@ impl Scenario {
     fn folder(&mut self, random: &mut Random, seeds: &Seeds, place: &Path) {
         self.kind = "folder";
         let data = seeds.labelled[0].clone();
-        self.keep(place, &data);
-        let out = random.of(&["out", ".", "out", "notes.txt", "out/deep"]);
+        self.add_user_file(place, &data);
+        let out = random.choose_ref(&["out", ".", "out", "notes.txt", "out/deep"]);
         if random.once_in(2) {
-            let seed = random.one(&seeds.models);
-            model(place, "out", seed);
+            let seed = random.choose(&seeds.models);
+            write_model(place, "out", seed);
             if random.once_in(3) {
                 damage_folder(random, seeds, seed, &place.join("out"));
             }
         }
         for _ in 0..random.below(3) {
-            let name = random.of(&[
+            let name = random.choose_ref(&[
                 "out/thesis.tex",
                 "out/a.csv",
                 "out/README.md",
@@ -309,16 +318,16 @@ impl Scenario {
             ]);
             if !place.join(name).exists() {
                 let bytes = b"{\"step\":\"mine\"}\n";
-                write(place, name, bytes);
+                write_file(place, name, bytes);
                 // A lock is nobody's.
                 if !name.ends_with("lock") {
                     self.kept.push((name.into(), bytes.to_vec()));
                 }
             }
         }
-        self.set(&["train", &data.name, "--epochs", "1", "--out", out]);
+        self.set_args(&["train", &data.name, "--epochs", "1", "--out", out]);
         let more = [&["--force"][..], &["--resume"], &["--force", "--resume"], &[]];
-        self.args.extend(random.one(&more).iter().map(|&flag| flag.into()));
+        self.args.extend(random.choose(&more).iter().map(|&flag| flag.into()));
         if random.once_in(3) {
             // Training on so little passes some dozens of failpoints.
             self.is_killed = true;
@@ -326,7 +335,7 @@ impl Scenario {
         }
     }
 
-    fn environ(&mut self, random: &mut Random) {
+    fn set_environment(&mut self, random: &mut Random) {
         const VARIABLES: [(&str, &[&str]); 13] = [
             ("CHUMOKU_ISA", &["scalar", "avx2", "avx512", "avx512bf16", "amx", "", "AVX2", "mmx", "\u{1b}[2J"]),
             ("LANG", &["ja_JP.UTF-8", "C", "", "en_US.UTF-8", "ja", "xx", "_", "ja_JP.SJIS"]),
@@ -343,18 +352,18 @@ impl Scenario {
             ("XDG_CONFIG_HOME", &["", "notes.txt"]),
         ];
         for _ in 0..1 + random.below(3) {
-            let (name, values) = random.one(&VARIABLES);
-            self.environment.push((name, random.of(values).into()));
+            let (name, values) = random.choose(&VARIABLES);
+            self.environment.push((name, random.choose_ref(values).into()));
         }
     }
 
     /// The arguments as a shell reads them.
-    pub(crate) fn words(&self) -> String {
-        self.args.iter().map(|arg| limits::quoted(arg)).collect::<Vec<_>>().join(" ")
+    pub(crate) fn shell_words(&self) -> String {
+        self.args.iter().map(|arg| limits::shell_quote(arg)).collect::<Vec<_>>().join(" ")
     }
 
     /// The command for a line of the report: long words are cut.
-    pub(crate) fn shown(&self) -> String {
+    pub(crate) fn display_command(&self) -> String {
         let environment = self.environment.iter().map(|(name, value)| format!("{name}={value:?} "));
         let args = self.args.iter().map(|arg| {
             let start: String = arg.chars().take(60).collect();
@@ -377,11 +386,11 @@ fn damage_data(random: &mut Random, name: &str, bytes: &mut Vec<u8>) {
     }
 }
 
-fn of_kind(seeds: &Seeds, kind: Kind) -> &SeedModel {
+fn model_of_kind(seeds: &Seeds, kind: SeedModelKind) -> &SeedModel {
     seeds.models.iter().find(|model| model.kind == kind).expect("a model of every kind")
 }
 
-fn write(place: &Path, name: &str, bytes: &[u8]) {
+fn write_file(place: &Path, name: &str, bytes: &[u8]) {
     let path = place.join(name);
     if let Some(folder) = path.parent() {
         let _ = fs::create_dir_all(folder);
@@ -390,9 +399,9 @@ fn write(place: &Path, name: &str, bytes: &[u8]) {
 }
 
 /// Puts a model there.
-fn model(place: &Path, name: &str, model: &SeedModel) {
+fn write_model(place: &Path, name: &str, model: &SeedModel) {
     for file in &model.files {
-        write(place, &format!("{name}/{}", file.name), &file.bytes);
+        write_file(place, &format!("{name}/{}", file.name), &file.bytes);
     }
 }
 
@@ -401,7 +410,7 @@ fn damage_folder(random: &mut Random, seeds: &Seeds, model: &SeedModel, folder: 
     for _ in 0..1 + random.below(2) {
         let needed: Vec<&SeedFile> =
             model.files.iter().filter(|file| file.name != "README.md" && file.name != "metrics.json").collect();
-        let file = *random.one(&needed);
+        let file = *random.choose(&needed);
         let path = folder.join(&file.name);
         let mut bytes = file.bytes.clone();
         if path.symlink_metadata().is_ok_and(|there| !there.is_file()) {
@@ -426,12 +435,16 @@ fn damage_folder(random: &mut Random, seeds: &Seeds, model: &SeedModel, folder: 
             }
             2 => {
                 // Of another model.
-                let other = random.one(&seeds.models);
+                let other = random.choose(&seeds.models);
                 if let Some(other) = other.files.iter().find(|other| other.name == file.name) {
                     let _ = fs::write(&path, &other.bytes);
                 }
             }
-            3 => write(folder, random.of(&["more.txt", ".chumoku-ready/config.json", ".chumoku-next/x"]), &bytes),
+            3 => write_file(
+                folder,
+                random.choose_ref(&["more.txt", ".chumoku-ready/config.json", ".chumoku-next/x"]),
+                &bytes,
+            ),
             4 | 5 => {
                 bytes::mutate(random, &mut bytes);
                 let _ = fs::write(&path, bytes);

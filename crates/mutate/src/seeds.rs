@@ -23,7 +23,7 @@ pub(crate) struct SeedFile {
 
 /// What a model folder holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum SeedModelKind {
     Classifier,
     Recurrent,
     Translator,
@@ -31,15 +31,15 @@ pub(crate) enum Kind {
     /// What labels words.
     Tagger,
     /// A pretrained encoder, as others write it.
-    Encoder,
+    PublishedEncoder,
     /// A language model, as others write it.
-    Published,
+    PublishedLanguageModel,
     /// A translator, as others write it.
     PublishedTranslator,
 }
 
 pub(crate) struct SeedModel {
-    pub(crate) kind: Kind,
+    pub(crate) kind: SeedModelKind,
     pub(crate) files: Vec<SeedFile>,
 }
 
@@ -223,7 +223,7 @@ fn files(folder: &Path) -> Result<Vec<SeedFile>, String> {
 
 impl Seeds {
     /// Makes them all in a folder; models are trained by the command itself.
-    pub(crate) fn make(program: &Path, folder: &Path) -> Result<Seeds, String> {
+    pub(crate) fn create(program: &Path, folder: &Path) -> Result<Seeds, String> {
         fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let (labelled, (pairs, parallel), plain, spans) = (labelled(), pairs(), plain(), spans());
         let mut tensors = vec![SeedFile { name: "in.safetensors".into(), bytes: tensors() }];
@@ -242,12 +242,12 @@ impl Seeds {
         let npz = fs::read(folder.join("out.npz")).map_err(|error| error.to_string())?;
         tensors.push(SeedFile { name: "out.npz".into(), bytes: npz });
         let watched = ["--watch", "A fine day"];
-        let trained: [(Kind, &str, &[&str]); 5] = [
-            (Kind::Classifier, "a.csv", &watched),
-            (Kind::Recurrent, "a.csv", &["--model", "gru"]),
-            (Kind::Translator, "pairs.tsv", &["--task", "translate"]),
-            (Kind::LanguageModel, "plain.txt", &["--task", "lm"]),
-            (Kind::Tagger, "names.conll", &["--task", "tag"]),
+        let trained: [(SeedModelKind, &str, &[&str]); 5] = [
+            (SeedModelKind::Classifier, "a.csv", &watched),
+            (SeedModelKind::Recurrent, "a.csv", &["--model", "gru"]),
+            (SeedModelKind::Translator, "pairs.tsv", &["--task", "translate"]),
+            (SeedModelKind::LanguageModel, "plain.txt", &["--task", "lm"]),
+            (SeedModelKind::Tagger, "names.conll", &["--task", "tag"]),
         ];
         let mut models = Vec::new();
         for (kind, data, more) in &trained {
@@ -255,9 +255,9 @@ impl Seeds {
             run(&[&["train", data, "--epochs", "1", "--threads", "2", "--out", &out], *more].concat())?;
             models.push(SeedModel { kind: *kind, files: files(&folder.join(&out))? });
         }
-        models.push(SeedModel { kind: Kind::Encoder, files: published::encoder() });
-        models.push(SeedModel { kind: Kind::Published, files: published::language_model() });
-        models.push(SeedModel { kind: Kind::PublishedTranslator, files: published::translator() });
+        models.push(SeedModel { kind: SeedModelKind::PublishedEncoder, files: published::encoder() });
+        models.push(SeedModel { kind: SeedModelKind::PublishedLanguageModel, files: published::language_model() });
+        models.push(SeedModel { kind: SeedModelKind::PublishedTranslator, files: published::translator() });
         // What is sound is taken.
         for SeedModel { kind, files } in &models[trained.len()..] {
             let name = format!("{kind:?}");

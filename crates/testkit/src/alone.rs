@@ -11,7 +11,7 @@ const VARIABLE: &str = "CHUMOKU_TEST_ALONE";
 /// # Panics
 /// If the test fails there, or if the program has no test of that name.
 #[track_caller]
-pub fn alone(name: &str, body: impl FnOnce()) {
+pub fn in_own_process(name: &str, body: impl FnOnce()) {
     if std::env::var(VARIABLE).is_ok_and(|running| running == name) {
         return body();
     }
@@ -29,25 +29,25 @@ pub fn alone(name: &str, body: impl FnOnce()) {
 
 #[cfg(test)]
 mod tests {
-    use super::alone;
+    use super::in_own_process;
 
     #[test]
     fn the_body_runs_in_another_process() {
         let is_there = std::env::var(super::VARIABLE).is_ok();
         let mut has_run_here = false;
-        alone("alone::tests::the_body_runs_in_another_process", || has_run_here = true);
+        in_own_process("alone::tests::the_body_runs_in_another_process", || has_run_here = true);
         assert_eq!(has_run_here, is_there);
     }
 
     #[test]
     #[should_panic(expected = "alone in a process")]
     fn a_failure_there_is_one_here() {
-        alone("alone::tests::a_failure_there_is_one_here", || panic!("it fails there"));
+        in_own_process("alone::tests::a_failure_there_is_one_here", || panic!("it fails there"));
     }
 
     #[test]
     #[should_panic(expected = "alone in a process")]
     fn a_test_that_is_not_there_fails() {
-        alone("alone::tests::no_such_test", || ());
+        in_own_process("alone::tests::no_such_test", || ());
     }
 }

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 
 /// A golden file, read whole.
 #[derive(Debug)]
-pub struct Golden {
+pub struct GoldenFile {
     path: PathBuf,
     tensors: BTreeMap<String, (Vec<usize>, Vec<f64>)>,
     attributes: BTreeMap<String, String>,
 }
 
-impl Golden {
+impl GoldenFile {
     /// Reads `golden/<name>.safetensors` of this repository.
     ///
     /// # Panics
@@ -28,7 +28,7 @@ impl Golden {
             .into_iter()
             .map(|(name, view)| (name, (view.shape().to_vec(), numbers(view.dtype(), view.data()))))
             .collect();
-        Golden { path, tensors, attributes }
+        GoldenFile { path, tensors, attributes }
     }
 
     fn get(&self, name: &str) -> &(Vec<usize>, Vec<f64>) {
@@ -52,7 +52,7 @@ impl Golden {
     }
 
     /// The tensor as f32 (inputs and parameters are exactly f32).
-    pub fn narrow(&self, name: &str) -> Vec<f32> {
+    pub fn tensor_f32(&self, name: &str) -> Vec<f32> {
         self.tensor(name).iter().map(|&x| x as f32).collect()
     }
 
@@ -72,17 +72,17 @@ impl Golden {
     }
 
     /// An attribute that may be left out.
-    pub fn option(&self, name: &str) -> Option<&str> {
+    pub fn optional_attribute(&self, name: &str) -> Option<&str> {
         self.attributes.get(name).map(String::as_str)
     }
 
     /// An attribute.
     pub fn attribute(&self, name: &str) -> &str {
-        self.option(name).unwrap_or_else(|| panic!("{}: no attribute {name}", self.path.display()))
+        self.optional_attribute(name).unwrap_or_else(|| panic!("{}: no attribute {name}", self.path.display()))
     }
 
     /// An attribute that is a number.
-    pub fn number(&self, name: &str) -> f64 {
+    pub fn numeric_attribute(&self, name: &str) -> f64 {
         self.attribute(name).parse().unwrap_or_else(|_| panic!("{}: {name} is no number", self.path.display()))
     }
 }

@@ -19,12 +19,12 @@ mod gradient;
 mod poison;
 mod python;
 
-pub use alone::alone;
+pub use alone::in_own_process;
 pub use compare::{Tolerance, compare};
 pub use exhaustive::{cases, exhaustive};
-pub use golden::Golden;
+pub use golden::GoldenFile;
 pub use gradient::central_difference;
-pub use poison::Guarded;
+pub use poison::GuardedBuffer;
 pub use python::python;
 
 /// A small seeded generator for test data (SplitMix64; Steele, Lea and Flood 2014).
@@ -63,6 +63,6 @@ impl Random {
 }
 
 /// `f32` numbers in double precision.
-pub fn wide(x: &[f32]) -> Vec<f64> {
+pub fn to_f64(x: &[f32]) -> Vec<f64> {
     x.iter().map(|&x| f64::from(x)).collect()
 }

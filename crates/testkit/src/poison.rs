@@ -5,28 +5,28 @@ const PATTERN: f32 = -123_456.79;
 
 /// A buffer with a known pattern before and behind it.
 #[derive(Debug)]
-pub struct Guarded<T = f32> {
+pub struct GuardedBuffer<T = f32> {
     data: Vec<T>,
     pattern: T,
 }
 
-impl Guarded {
+impl GuardedBuffer {
     /// `len` NaN between two bands.
     pub fn new(len: usize) -> Self {
-        Guarded::of(len, f32::NAN, PATTERN)
+        GuardedBuffer::filled(len, f32::NAN, PATTERN)
     }
 }
 
-impl<T: Copy + PartialEq> Guarded<T> {
+impl<T: Copy + PartialEq> GuardedBuffer<T> {
     /// `len` times `inside` between two bands of `pattern`.
-    pub fn of(len: usize, inside: T, pattern: T) -> Self {
+    pub fn filled(len: usize, inside: T, pattern: T) -> Self {
         let mut data = vec![pattern; len + 2 * BAND];
         data[BAND..BAND + len].fill(inside);
-        Guarded { data, pattern }
+        GuardedBuffer { data, pattern }
     }
 
     /// The buffer, to be written.
-    pub fn inner(&mut self) -> &mut [T] {
+    pub fn as_mut_slice(&mut self) -> &mut [T] {
         let end = self.data.len() - BAND;
         &mut self.data[BAND..end]
     }
@@ -35,7 +35,7 @@ impl<T: Copy + PartialEq> Guarded<T> {
     ///
     /// # Panics
     /// If a band was touched.
-    pub fn take(self) -> Vec<T> {
+    pub fn into_checked(self) -> Vec<T> {
         let end = self.data.len() - BAND;
         let bands = self.data[..BAND].iter().chain(&self.data[end..]);
         assert!(bands.copied().all(|x| x == self.pattern), "written outside the buffer");
@@ -50,16 +50,16 @@ mod tests {
     #[test]
     #[should_panic(expected = "written outside")]
     fn a_touched_band_is_found() {
-        let mut guarded = Guarded::new(3);
+        let mut guarded = GuardedBuffer::new(3);
         guarded.data[BAND + 3] = 0.0;
-        guarded.take();
+        guarded.into_checked();
     }
 
     #[test]
     fn what_is_not_written_is_nan() {
-        let mut guarded = Guarded::new(2);
-        guarded.inner()[0] = 1.0;
-        let taken = guarded.take();
+        let mut guarded = GuardedBuffer::new(2);
+        guarded.as_mut_slice()[0] = 1.0;
+        let taken = guarded.into_checked();
         assert!(taken[0] == 1.0 && taken[1].is_nan());
     }
 }

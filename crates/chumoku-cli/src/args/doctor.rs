@@ -1,13 +1,13 @@
 //! The flags of `doctor`.
 
-use super::Reading;
-use super::values::{from_one_to_1024, number_of_folds, whole_from_zero};
+use super::ReadArgs;
+use super::values::{parse_folds, parse_from_zero, parse_up_to_1024};
 use crate::output::OutputPath;
 use clap::Args as ClapArgs;
 use std::path::PathBuf;
 
 #[derive(Clone, Debug, ClapArgs)]
-pub(crate) struct Doctor {
+pub(crate) struct DoctorArgs {
     /// A labelled file, one class a text; - for standard input
     #[arg(value_name = "DATA")]
     pub(crate) data: PathBuf,
@@ -21,12 +21,12 @@ pub(crate) struct Doctor {
     #[arg(long, value_name = "FILE")]
     pub(crate) unlabelled: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) reading: Reading,
+    pub(crate) reading: ReadArgs,
     /// Parts of the rows, each judged by a model of the others
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = number_of_folds)]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = parse_folds)]
     pub(crate) folds: usize,
     /// Decides which rows are judged together
-    #[arg(long, value_name = "N", default_value_t = 42, value_parser = whole_from_zero::<u64>)]
+    #[arg(long, value_name = "N", default_value_t = 42, value_parser = parse_from_zero::<u64>)]
     pub(crate) seed: u64,
     /// Replace doctor.csv and doctor.html in the folder of --out
     #[arg(long, requires = "out")]
@@ -35,7 +35,7 @@ pub(crate) struct Doctor {
     #[arg(long, requires = "out")]
     pub(crate) bom: bool,
     /// Threads (default: the physical cores this process may use)
-    #[arg(long, value_name = "N", value_parser = from_one_to_1024)]
+    #[arg(long, value_name = "N", value_parser = parse_up_to_1024)]
     pub(crate) threads: Option<usize>,
     /// Print what was found as one JSON object
     #[arg(long)]

@@ -1,17 +1,17 @@
 //! The flags of what is shown in pictures.
 
-use super::values::{at_least_one, found, from_one_to_1024, number};
-use super::{Precision, Reading, SetColumns, SeveralLabels};
-use crate::Usage;
+use super::values::{parse_at_least_one, parse_number, parse_up_to_1024, value_or_nothing};
+use super::{MultiLabelArgs, Precision, ReadArgs, SetColumnArgs};
+use crate::UsageError;
 use crate::output::{OutputPath, file_or_standard_output};
-use chumoku::explain::AskedSpan;
+use chumoku::explain::SpanQuery;
 use chumoku_view::HeadOrder;
 use clap::{Args as ClapArgs, ValueEnum};
 use std::path::PathBuf;
 
 /// Files for a picture.
 #[derive(Clone, Debug, Default, ClapArgs)]
-pub(crate) struct Pictures {
+pub(crate) struct PictureArgs {
     /// Write the picture as SVG, its letters as outlines
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<OutputPath>,
@@ -28,7 +28,7 @@ pub(crate) struct Pictures {
 
 /// What is shown of attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum View {
+pub(crate) enum ExplainView {
     /// Words by words, of one head
     Heatmap,
     /// Lines between words, from --threshold on
@@ -47,10 +47,10 @@ pub(crate) enum View {
     Curves,
 }
 
-impl View {
+impl ExplainView {
     /// Whether it is of attention.
-    pub(crate) fn is_of_attention(self) -> bool {
-        !matches!(self, View::Effects | View::Curves)
+    pub(crate) fn shows_attention(self) -> bool {
+        !matches!(self, ExplainView::Effects | ExplainView::Curves)
     }
 }
 
@@ -64,16 +64,16 @@ pub(crate) enum Method {
     IntegratedGradients,
 }
 
-impl From<Method> for chumoku::explain::Method {
+impl From<Method> for chumoku::explain::AttributionMethod {
     fn from(method: Method) -> Self {
         match method {
-            Method::LeaveOneOut => chumoku::explain::Method::LeaveOneOut,
-            Method::IntegratedGradients => chumoku::explain::Method::IntegratedGradients,
+            Method::LeaveOneOut => chumoku::explain::AttributionMethod::LeaveOneOut,
+            Method::IntegratedGradients => chumoku::explain::AttributionMethod::IntegratedGradients,
         }
     }
 }
 
-fn head(text: &str) -> Result<[usize; 2], String> {
+fn parse_head(text: &str) -> Result<[usize; 2], String> {
     let parts: Vec<Option<usize>> = text.split('.').map(|part| part.parse().ok().filter(|&n| n > 0)).collect();
     match parts[..] {
         [Some(layer), Some(head)] => Ok([layer - 1, head - 1]),
@@ -84,12 +84,12 @@ fn head(text: &str) -> Result<[usize; 2], String> {
     }
 }
 
-fn span(text: &str) -> Result<AskedSpan, String> {
+fn parse_span(text: &str) -> Result<SpanQuery, String> {
     let mut parts = text.splitn(3, ':');
     let [start, end] = [(); 2].map(|()| parts.next().and_then(|part| part.parse::<usize>().ok()));
     let label = parts.next().map(str::to_owned);
     match (start, end) {
-        (Some(start), Some(end)) if label.as_deref() != Some("") => Ok(AskedSpan { start, end, label }),
+        (Some(start), Some(end)) if label.as_deref() != Some("") => Ok(SpanQuery { start, end, label }),
         _ => Err(chumoku::tr!(
             "expected the first character, from 0, and the one behind the last, as 0:4 or 0:4:person",
             "最初の文字（0 から）と最後の次の文字を、0:4 や 0:4:person のように指定してください"
@@ -97,28 +97,32 @@ fn span(text: &str) -> Result<AskedSpan, String> {
     }
 }
 
-fn order(text: &str) -> Result<HeadOrder, String> {
+fn parse_head_order(text: &str) -> Result<HeadOrder, String> {
     let names = HeadOrder::ALL.map(|(name, _)| name);
     let found = HeadOrder::ALL.into_iter().find(|(name, _)| *name == text);
     found.map(|(_, order)| order).ok_or_else(|| chumoku::tr!("expected one of {}", "使える値: {}", names.join(", ")))
 }
 
-fn share(text: &str) -> Result<f32, String> {
+fn parse_share(text: &str) -> Result<f32, String> {
     let share = text.parse::<f32>().ok().filter(|share| (0.0..=1.0).contains(share));
     share.ok_or_else(|| {
-        chumoku::tr!("expected a number from 0 to 1, found {}", "0 から 1 までの数が必要ですが、{} です", found(text))
+        chumoku::tr!(
+            "expected a number from 0 to 1, found {}",
+            "0 から 1 までの数が必要ですが、{} です",
+            value_or_nothing(text)
+        )
     })
 }
 
 /// What shows a difference.
-const COMPARING: [&str; 3] = ["compare_text", "compare_head", "compare_model"];
+const COMPARE_ARGS: [&str; 3] = ["compare_text", "compare_head", "compare_model"];
 
 /// What is of one text.
-const INPUT_ALONE: [&str; 8] =
+const NOT_WITH_INPUT: [&str; 8] =
     ["text", "target", "html", "without", "compare_text", "compare_head", "compare_model", "span"];
 
 /// What is of one explanation.
-const FAITHFULNESS_ALONE: [&str; 22] = [
+const NOT_WITH_FAITHFULNESS: [&str; 22] = [
     "span",
     "of_label",
     "text",
@@ -144,7 +148,7 @@ const FAITHFULNESS_ALONE: [&str; 22] = [
 ];
 
 /// What is of one text, and not of the errors in a file.
-const ERRORS_ALONE: [&str; 21] = [
+const NOT_WITH_ERRORS: [&str; 21] = [
     "span",
     "of_label",
     "text",
@@ -170,22 +174,22 @@ const ERRORS_ALONE: [&str; 21] = [
 
 /// How the errors in a file are found and shown.
 #[derive(Debug, ClapArgs)]
-pub(crate) struct OfErrors {
+pub(crate) struct ErrorArgs {
     /// For --errors: how many wrong answers are explained (default: 20)
-    #[arg(long, value_name = "N", requires = "errors", value_parser = at_least_one)]
+    #[arg(long, value_name = "N", requires = "errors", value_parser = parse_at_least_one)]
     top: Option<usize>,
     /// How several labels a text are written, for --errors.
     #[command(flatten)]
-    pub(crate) several: SeveralLabels,
+    pub(crate) multi_label: MultiLabelArgs,
 }
 
-impl OfErrors {
+impl ErrorArgs {
     /// The first that is given.
-    fn flag(&self) -> Option<&'static str> {
+    fn first_flag(&self) -> Option<&'static str> {
         let flags = [
             ("--top", self.top.is_some()),
-            ("--labels", !self.several.labels.is_empty()),
-            ("--separator", self.several.separator.is_some()),
+            ("--labels", !self.multi_label.labels.is_empty()),
+            ("--separator", self.multi_label.separator.is_some()),
         ];
         flags.into_iter().find(|(_, is_given)| *is_given).map(|(flag, _)| flag)
     }
@@ -197,7 +201,7 @@ impl OfErrors {
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Explain {
+pub(crate) struct ExplainArgs {
     /// A folder that `chumoku train` wrote, or a pretrained one
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
@@ -206,69 +210,69 @@ pub(crate) struct Explain {
     pub(crate) text: Option<String>,
     /// Draw a picture for each line of a file, into the folders that --svg, --png and --pdf name; with --json -, print what
     /// each word does for every row of a file, an object a line
-    #[arg(long, value_name = "FILE", conflicts_with_all = INPUT_ALONE)]
+    #[arg(long, value_name = "FILE", conflicts_with_all = NOT_WITH_INPUT)]
     pub(crate) input: Option<PathBuf>,
     /// Explain a sample of at most 100 rows of a file by every method, and tell which methods the answers of a classifier bear out,
     /// and whether attention does
-    #[arg(long, value_name = "FILE", conflicts_with_all = FAITHFULNESS_ALONE)]
+    #[arg(long, value_name = "FILE", conflicts_with_all = NOT_WITH_FAITHFULNESS)]
     pub(crate) faithfulness: Option<PathBuf>,
     /// For --faithfulness: the seed of the sample (default: 1)
     #[arg(long, value_name = "N", requires = "faithfulness")]
     pub(crate) seed: Option<u64>,
     /// Show the surest wrong answers of a predictor of classes, labels or numbers on the labelled rows of a file, grouped by the words
     /// that caused them
-    #[arg(long, value_name = "FILE", num_args = 0..=1, conflicts_with_all = ERRORS_ALONE)]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, conflicts_with_all = NOT_WITH_ERRORS)]
     pub(crate) errors: Option<Option<PathBuf>>,
     #[command(flatten)]
-    pub(crate) of_errors: OfErrors,
+    pub(crate) error_args: ErrorArgs,
     /// How the file of --input, --faithfulness or --errors is read.
     #[command(flatten)]
-    pub(crate) reading: Reading,
+    pub(crate) reading: ReadArgs,
     /// For a translator: the translation to explain (default: its own); for an encoder: a text to compare with; for a model
     /// of two texts: the second
     #[arg(long, value_name = "TEXT")]
     pub(crate) target: Option<String>,
     /// For a tagger: the span to explain, marked or not, in characters from 0, such as 0:4 or 0:4:person (default: all that are
     /// marked)
-    #[arg(long, value_name = "START:END[:LABEL]", value_parser = span)]
-    pub(crate) span: Option<AskedSpan>,
+    #[arg(long, value_name = "START:END[:LABEL]", value_parser = parse_span)]
+    pub(crate) span: Option<SpanQuery>,
     /// For a model that gives a text any number of labels: the label to explain (default: the most probable)
     #[arg(long, value_name = "LABEL")]
     pub(crate) of_label: Option<String>,
     #[command(flatten)]
-    pub(crate) set: SetColumns,
+    pub(crate) set: SetColumnArgs,
     /// How the effect of words is found
     #[arg(long, value_enum, default_value_t)]
     pub(crate) method: Method,
     /// The layer to show, from 1 (default: the last; of a translator the one that aligns best)
-    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    #[arg(long, value_name = "N", value_parser = parse_at_least_one)]
     pub(crate) layer: Option<usize>,
     /// The head to show, from 1 (default: the first; of a translator the one that aligns best)
-    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    #[arg(long, value_name = "N", value_parser = parse_at_least_one)]
     pub(crate) head: Option<usize>,
     /// What the picture shows (the page has all of these)
     #[arg(long, value_enum)]
-    pub(crate) view: Option<View>,
+    pub(crate) view: Option<ExplainView>,
     /// For the view grid: the order of the heads: place, role, entropy, distance, previous, first, strongest, sink, effect
-    #[arg(long, value_name = "ORDER", value_parser = order)]
+    #[arg(long, value_name = "ORDER", value_parser = parse_head_order)]
     pub(crate) sort: Option<HeadOrder>,
     /// For the view lines: the smallest share that has a line (default: 0.1)
-    #[arg(long, value_name = "SHARE", value_parser = share)]
+    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     pub(crate) threshold: Option<f32>,
     /// For the view depth: the token that looks, from 1 (default: the last)
-    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    #[arg(long, value_name = "N", value_parser = parse_at_least_one)]
     pub(crate) query: Option<usize>,
     /// For the view depth: the token that is looked at, from 1 (default: the one with the largest weight)
-    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    #[arg(long, value_name = "N", value_parser = parse_at_least_one)]
     pub(crate) key: Option<usize>,
     /// Switch heads off (layer.head, such as 2.1 or 2.1,3.4) and show the resulting prediction
-    #[arg(long, value_name = "HEADS", value_delimiter = ',', value_parser = head, conflicts_with_all = COMPARING)]
+    #[arg(long, value_name = "HEADS", value_delimiter = ',', value_parser = parse_head, conflicts_with_all = COMPARE_ARGS)]
     pub(crate) without: Vec<[usize; 2]>,
     /// Show the difference from the attention to another text
     #[arg(long, value_name = "TEXT")]
     pub(crate) compare_text: Option<String>,
     /// Show the difference from another head (layer.head, such as 2.1)
-    #[arg(long, value_name = "HEAD", value_parser = head)]
+    #[arg(long, value_name = "HEAD", value_parser = parse_head)]
     pub(crate) compare_head: Option<[usize; 2]>,
     /// Show the difference from another model, for example of the same data
     #[arg(long, value_name = "MODEL")]
@@ -277,7 +281,7 @@ pub(crate) struct Explain {
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<OutputPath>,
     #[command(flatten)]
-    pub(crate) pictures: Pictures,
+    pub(crate) pictures: PictureArgs,
     /// Write all numbers as JSON (- for standard output)
     #[arg(long, value_name = "FILE", value_parser = file_or_standard_output())]
     pub(crate) json: Option<OutputPath>,
@@ -286,40 +290,40 @@ pub(crate) struct Explain {
     #[arg(long, value_enum)]
     pub(crate) precision: Option<Precision>,
     /// Threads (default: the physical cores this process may use)
-    #[arg(long, value_name = "N", value_parser = from_one_to_1024)]
+    #[arg(long, value_name = "N", value_parser = parse_up_to_1024)]
     pub(crate) threads: Option<usize>,
 }
 
-impl Explain {
+impl ExplainArgs {
     /// The smallest share that has a line.
     pub(crate) fn threshold(&self) -> f32 {
         self.threshold.unwrap_or(0.1)
     }
 
     /// Whether each flag is of what is shown.
-    pub(crate) fn check(&self) -> Result<(), Usage> {
+    pub(crate) fn check(&self) -> Result<(), UsageError> {
         // The parser does not ask for a flag that another one, which is there, excludes.
-        if let (None, Some(flag)) = (&self.errors, self.of_errors.flag()) {
-            return Err(Usage(chumoku::tr!(
+        if let (None, Some(flag)) = (&self.errors, self.error_args.first_flag()) {
+            return Err(UsageError(chumoku::tr!(
                 "{flag} is for --errors; add that, or leave {flag} out",
                 "{flag} は --errors とともに使います。--errors を付けるか、{flag} を外してください"
             )));
         }
         let has_file = self.input.is_some() || self.faithfulness.is_some() || self.errors.is_some();
-        if let Some(flag) = self.reading.flag().filter(|_| !has_file) {
-            return Err(Usage(chumoku::tr!(
+        if let Some(flag) = self.reading.first_flag().filter(|_| !has_file) {
+            return Err(UsageError(chumoku::tr!(
                 "{flag} is for the file of --input, --faithfulness or --errors; add one of them, or leave {flag} out",
                 "{flag} は --input、--faithfulness、--errors のファイルのためのものです。どれかを付けるか、{flag} を外してください"
             )));
         }
         let flags = [
-            ("--sort", self.sort.is_some(), View::Grid, "grid"),
-            ("--threshold", self.threshold.is_some(), View::Lines, "lines"),
-            ("--query", self.query.is_some(), View::Depth, "depth"),
-            ("--key", self.key.is_some(), View::Depth, "depth"),
+            ("--sort", self.sort.is_some(), ExplainView::Grid, "grid"),
+            ("--threshold", self.threshold.is_some(), ExplainView::Lines, "lines"),
+            ("--query", self.query.is_some(), ExplainView::Depth, "depth"),
+            ("--key", self.key.is_some(), ExplainView::Depth, "depth"),
         ];
         match flags.into_iter().find(|&(_, is_given, view, _)| is_given && self.view != Some(view)) {
-            Some((flag, _, _, view)) => Err(Usage(chumoku::tr!(
+            Some((flag, _, _, view)) => Err(UsageError(chumoku::tr!(
                 "{flag} is for --view {view}; add that, or leave {flag} out",
                 "{flag} は --view {view} とともに使います。--view {view} を付けるか、{flag} を外してください"
             ))),
@@ -348,7 +352,7 @@ pub(crate) enum PositionView {
 
 /// A positional encoding that needs no model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Encoding {
+pub(crate) enum EncodingKind {
     /// Sines and cosines that are added to the embeddings
     Sinusoidal,
     /// Angles by which queries and keys are turned
@@ -356,21 +360,21 @@ pub(crate) enum Encoding {
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Position {
+pub(crate) struct PositionArgs {
     /// The encoding
     #[arg(long, value_enum, default_value = "sinusoidal")]
-    pub(crate) kind: Encoding,
+    pub(crate) kind: EncodingKind,
     /// That of a model instead, trained or fixed: a folder that `chumoku train` wrote
     #[arg(long, value_name = "DIR", conflicts_with_all = ["kind", "d_model", "base"])]
     pub(crate) model: Option<PathBuf>,
     /// Positions
-    #[arg(long, value_name = "N", default_value_t = 48, value_parser = at_least_one)]
+    #[arg(long, value_name = "N", default_value_t = 48, value_parser = parse_at_least_one)]
     pub(crate) length: usize,
     /// Dimensions; of rotary positions those of a head
-    #[arg(long, value_name = "N", default_value_t = 32, value_parser = at_least_one)]
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = parse_at_least_one)]
     pub(crate) d_model: usize,
     /// The base of rotary wavelengths (default: 10000)
-    #[arg(long, value_name = "X", value_parser = number)]
+    #[arg(long, value_name = "X", value_parser = parse_number)]
     pub(crate) base: Option<f64>,
     /// What the picture shows (the page has all of these)
     #[arg(long, value_enum, default_value = "heatmap")]
@@ -379,28 +383,28 @@ pub(crate) struct Position {
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<OutputPath>,
     #[command(flatten)]
-    pub(crate) pictures: Pictures,
+    pub(crate) pictures: PictureArgs,
     /// Write the numbers of the picture as JSON (- for standard output)
     #[arg(long, value_name = "FILE", value_parser = file_or_standard_output())]
     pub(crate) json: Option<OutputPath>,
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Film {
+pub(crate) struct FilmArgs {
     /// A folder that `chumoku train --watch TEXT` wrote
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
     /// The layer to show, from 1 (default: the last)
-    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    #[arg(long, value_name = "N", value_parser = parse_at_least_one)]
     pub(crate) layer: Option<usize>,
     /// The head to show, from 1 (default: the one that changed most)
-    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    #[arg(long, value_name = "N", value_parser = parse_at_least_one)]
     pub(crate) head: Option<usize>,
     /// Write a page with the film of every head of the layer, which opens without a network
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<OutputPath>,
     #[command(flatten)]
-    pub(crate) pictures: Pictures,
+    pub(crate) pictures: PictureArgs,
     /// Write the numbers as JSON (- for standard output)
     #[arg(long, value_name = "FILE", value_parser = file_or_standard_output())]
     pub(crate) json: Option<OutputPath>,

@@ -1,6 +1,6 @@
 //! Shards: one of N runs that divide the rows of a file, and the flags of `join`.
 
-use super::Predict;
+use super::PredictArgs;
 use crate::output::{OutputPath, file_or_standard_output};
 use chumoku::tr;
 use clap::Args as ClapArgs;
@@ -8,36 +8,36 @@ use std::fmt;
 use std::path::PathBuf;
 
 /// More are a slip.
-const MOST: usize = 100_000;
+const MAX_SHARDS: usize = 100_000;
 
 /// Shard `at` of `of`, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shard {
-    pub(crate) at: usize,
-    pub(crate) of: usize,
+    pub(crate) index: usize,
+    pub(crate) count: usize,
 }
 
 impl fmt::Display for Shard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.at, self.of)
+        write!(f, "{}/{}", self.index, self.count)
     }
 }
 
 /// `I/N`.
-pub(super) fn shard(text: &str) -> Result<Shard, String> {
+pub(super) fn parse_shard(text: &str) -> Result<Shard, String> {
     let numbers = text.split_once('/').and_then(|(at, of)| Some((at.trim().parse().ok()?, of.trim().parse().ok()?)));
     match numbers {
-        Some((at, of)) if (1..=of).contains(&at) && of <= MOST => Ok(Shard { at, of }),
+        Some((at, of)) if (1..=of).contains(&at) && of <= MAX_SHARDS => Ok(Shard { index: at, count: of }),
         _ => Err(tr!(
             "expected I/N, shard I of N with I from 1 to N (2/8) and N of at most 100,000, found {}",
             "I/N（N 個のうち I 番目。I は 1 から N、N は 100,000 まで。例: 2/8）が必要ですが、{} です",
-            super::values::found(text)
+            super::values::value_or_nothing(text)
         )),
     }
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Join {
+pub(crate) struct JoinArgs {
     /// The files that `chumoku predict … --shard 1/N` to `--shard N/N` wrote, in any order
     #[arg(value_name = "SHARD", required = true)]
     pub(crate) shards: Vec<PathBuf>,
@@ -46,12 +46,12 @@ pub(crate) struct Join {
     pub(crate) out: Option<OutputPath>,
 }
 
-impl Predict {
+impl PredictArgs {
     /// The flags that answers, and the rows that are answered, depend on, as a command line has them.
-    pub(crate) fn flags_of_answers(&self) -> String {
+    pub(crate) fn answer_flags(&self) -> String {
         let reading = &self.reading;
         let text = |value: &Option<String>| value.clone();
-        let of_labels = |all: &[super::OfLabel]| {
+        let of_labels = |all: &[super::LabelThreshold]| {
             let each = all.iter().map(|of| match &of.label {
                 Some(label) => format!("{label}={}", of.value),
                 None => of.value.to_string(),

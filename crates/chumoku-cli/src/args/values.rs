@@ -1,13 +1,13 @@
 //! What the values of flags may be, and what is said of others.
 
-use chumoku::row::Asked;
+use chumoku::row::FeatureRequest;
 use chumoku::tr;
-use chumoku::train::{Adjusted, ClassWeights, Freeze, TuneBudget};
+use chumoku::train::{ClassWeights, Freeze, SettingOverrides, TuneBudget};
 use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
 
-pub(super) fn delimiter(text: &str) -> Result<char, String> {
+pub(super) fn parse_delimiter(text: &str) -> Result<char, String> {
     let named = match text {
         "tab" | "\\t" => Some('\t'),
         "comma" => Some(','),
@@ -28,7 +28,7 @@ pub(super) fn delimiter(text: &str) -> Result<char, String> {
 }
 
 /// A whole number from `least` on, or what is wrong with it.
-pub(super) fn whole<N: FromStr + PartialOrd + Display>(text: &str, least: N) -> Result<N, String> {
+pub(super) fn parse_whole_number<N: FromStr + PartialOrd + Display>(text: &str, least: N) -> Result<N, String> {
     match text.parse() {
         Ok(n) if n >= least => Ok(n),
         Err(_) if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) => {
@@ -37,140 +37,141 @@ pub(super) fn whole<N: FromStr + PartialOrd + Display>(text: &str, least: N) -> 
         _ => Err(tr!(
             "expected a whole number from {least}, found {}",
             "{least} 以上の整数が必要ですが、{} です",
-            found(text)
+            value_or_nothing(text)
         )),
     }
 }
 
 /// What stands in the place of a number, for messages.
-pub(super) fn found(text: &str) -> String {
+pub(super) fn value_or_nothing(text: &str) -> String {
     if text.is_empty() { tr!("nothing", "空") } else { text.to_owned() }
 }
 
-pub(super) fn whole_from_one<N: FromStr + PartialOrd + Display + From<u8>>(text: &str) -> Result<N, String> {
-    whole(text, N::from(1))
+pub(super) fn parse_from_one<N: FromStr + PartialOrd + Display + From<u8>>(text: &str) -> Result<N, String> {
+    parse_whole_number(text, N::from(1))
 }
 
-pub(super) fn whole_from_zero<N: FromStr + PartialOrd + Display + From<u8>>(text: &str) -> Result<N, String> {
-    whole(text, N::from(0))
+pub(super) fn parse_from_zero<N: FromStr + PartialOrd + Display + From<u8>>(text: &str) -> Result<N, String> {
+    parse_whole_number(text, N::from(0))
 }
 
-pub(super) fn at_least_one(text: &str) -> Result<usize, String> {
-    whole_from_one(text)
+pub(super) fn parse_at_least_one(text: &str) -> Result<usize, String> {
+    parse_from_one(text)
 }
 
 /// A number with or without a sign; what numbers there may be is for others to say.
-pub(super) fn whole_of_any_sign(text: &str) -> Result<i64, String> {
-    text.parse().map_err(|_| tr!("expected a whole number, found {}", "整数が必要ですが、{} です", found(text)))
+pub(super) fn parse_integer(text: &str) -> Result<i64, String> {
+    text.parse()
+        .map_err(|_| tr!("expected a whole number, found {}", "整数が必要ですが、{} です", value_or_nothing(text)))
 }
 
 /// A number with or without a point.
-pub(super) fn number(text: &str) -> Result<f64, String> {
-    text.parse().map_err(|_| tr!("expected a number, found {}", "数が必要ですが、{} です", found(text)))
+pub(super) fn parse_number(text: &str) -> Result<f64, String> {
+    text.parse().map_err(|_| tr!("expected a number, found {}", "数が必要ですが、{} です", value_or_nothing(text)))
 }
 
 /// A share that is neither none nor all.
-pub(super) fn promise(text: &str) -> Result<f64, String> {
+pub(super) fn parse_target_share(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(x) if x > 0.0 && x < 1.0 => Ok(x),
         _ => Err(tr!(
             "expected a number between 0 and 1, such as 0.95, found {}",
             "0 と 1 の間の数（0.95 など）が必要ですが、{} です",
-            found(text)
+            value_or_nothing(text)
         )),
     }
 }
 
 /// A share of a class, or of all.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct OfLabel {
+pub(crate) struct LabelThreshold {
     pub(crate) label: Option<String>,
     pub(crate) value: f64,
 }
 
 /// A column beside the text: its name, maybe with a colon and what it holds.
-pub(super) fn side_column(text: &str) -> Result<Asked, String> {
+pub(super) fn parse_feature_column(text: &str) -> Result<FeatureRequest, String> {
     let kind = text.rsplit_once(':').filter(|(_, kind)| ["number", "category", "date"].contains(kind));
     let (name, kind) = kind.map_or((text, None), |(name, kind)| (name, Some(kind.to_owned())));
     match name.trim() {
         "" => Err(tr!(
             "expected the names of columns, such as price,shop, found {}",
             "列名（price,shop など）が必要ですが、{} です",
-            found(text)
+            value_or_nothing(text)
         )),
         name if name.ends_with(':') => Err(tr!(
             "expected number, category or date behind the colon, found {}",
             "コロンの後には number、category、date のいずれかが必要ですが、{} です",
-            found(text)
+            value_or_nothing(text)
         )),
-        name => Ok(Asked { name: name.to_owned(), kind, ..Asked::default() }),
+        name => Ok(FeatureRequest { name: name.to_owned(), kind, ..FeatureRequest::default() }),
     }
 }
 
 /// The value of a column.
-pub(super) fn set_column(text: &str) -> Result<(String, String), String> {
+pub(super) fn parse_column_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=').filter(|(name, _)| !name.trim().is_empty()) {
         Some((name, value)) => Ok((name.trim().to_owned(), value.to_owned())),
         None => Err(tr!(
             "expected a column and its value, such as price=12, found {}",
             "列とその値（price=12 など）が必要ですが、{} です",
-            found(text)
+            value_or_nothing(text)
         )),
     }
 }
 
 /// `LABEL=SHARE` or `SHARE`.
-pub(super) fn of_label(text: &str) -> Result<OfLabel, String> {
+pub(super) fn parse_label_threshold(text: &str) -> Result<LabelThreshold, String> {
     // A label may have an equals sign itself.
     let (label, value) = text.rsplit_once('=').map_or((None, text), |(label, value)| (Some(label), value));
-    Ok(OfLabel { label: label.map(str::to_owned), value: promise(value)? })
+    Ok(LabelThreshold { label: label.map(str::to_owned), value: parse_target_share(value)? })
 }
 
-pub(super) fn share(text: &str) -> Result<f32, String> {
+pub(super) fn parse_dropout(text: &str) -> Result<f32, String> {
     match text.parse() {
         Ok(x) if (0.0..1.0).contains(&x) => Ok(x),
         _ => Err(tr!(
             "expected a number from 0 to below 1, found {}",
             "0 以上 1 未満の数が必要ですが、{} です",
-            found(text)
+            value_or_nothing(text)
         )),
     }
 }
 
 /// Threads, or a rank: more than any machine or matrix has are a slip, and would only take memory.
-pub(super) fn from_one_to_1024(text: &str) -> Result<usize, String> {
-    from_one_to(1024, text)
+pub(super) fn parse_up_to_1024(text: &str) -> Result<usize, String> {
+    parse_up_to(1024, text)
 }
 
-pub(super) fn number_of_parts(text: &str) -> Result<usize, String> {
-    from_one_to(chumoku::train::MOST_PARTS, text)
+pub(super) fn parse_micro_batches(text: &str) -> Result<usize, String> {
+    parse_up_to(chumoku::train::MAX_MICRO_BATCHES, text)
 }
 
-pub(super) fn number_of_folds(text: &str) -> Result<usize, String> {
+pub(super) fn parse_folds(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(n) if (2..=100).contains(&n) => Ok(n),
         _ => Err(tr!(
             "expected a whole number from 2 to 100, found {}",
             "2 から 100 までの整数が必要ですが、{} です",
-            found(text)
+            value_or_nothing(text)
         )),
     }
 }
 
-pub(super) fn from_one_to(most: usize, text: &str) -> Result<usize, String> {
+pub(super) fn parse_up_to(most: usize, text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(n) if (1..=most).contains(&n) => Ok(n),
         _ => Err(tr!(
             "expected a whole number from 1 to {most}, found {}",
             "1 から {most} までの整数が必要ですが、{} です",
-            found(text)
+            value_or_nothing(text)
         )),
     }
 }
 
 /// Settings with their values: `dropout=0.2,words=2`.
-pub(super) fn settings(text: &str) -> Result<Adjusted, String> {
-    let settings: Adjusted = text.parse()?;
+pub(super) fn parse_settings(text: &str) -> Result<SettingOverrides, String> {
+    let settings: SettingOverrides = text.parse()?;
     match settings.is_empty() {
         true => Err(tr!(
             "expected settings such as dropout=0.2,words=2, found nothing",
@@ -181,7 +182,7 @@ pub(super) fn settings(text: &str) -> Result<Adjusted, String> {
 }
 
 /// How long settings are searched for: `30s`, `10m`, `2h`, or a number of trials.
-pub(super) fn budget(text: &str) -> Result<TuneBudget, String> {
+pub(super) fn parse_tune_budget(text: &str) -> Result<TuneBudget, String> {
     let unit = text.chars().last().and_then(|unit| match unit {
         's' => Some(1),
         'm' => Some(60),
@@ -199,14 +200,14 @@ pub(super) fn budget(text: &str) -> Result<TuneBudget, String> {
         tr!(
             "expected a time such as 30s, 10m or 2h, or a number of trials from 1, found {}",
             "30s、10m、2h のような時間か、1 以上の試行回数が必要ですが、{} です",
-            found(text)
+            value_or_nothing(text)
         )
     })
 }
 
 /// What fine-tuning leaves as it is: `none`, `embeddings`, a number of layers, or `all`.
 /// `balanced`, `equal`, or `spam=5,ham=1`.
-pub(super) fn class_weights(value: &str) -> Result<ClassWeights, String> {
+pub(super) fn parse_class_weights(value: &str) -> Result<ClassWeights, String> {
     match value {
         "balanced" => return Ok(ClassWeights::Balanced),
         "equal" => return Ok(ClassWeights::Equal),
@@ -224,7 +225,7 @@ pub(super) fn class_weights(value: &str) -> Result<ClassWeights, String> {
             continue;
         };
         name.push_str(end);
-        given.push((std::mem::take(&mut name), number(times)? as f32));
+        given.push((std::mem::take(&mut name), parse_number(times)? as f32));
     }
     if !name.is_empty() || given.iter().any(|(name, _)| name.is_empty()) {
         return Err(tr!(
@@ -235,7 +236,7 @@ pub(super) fn class_weights(value: &str) -> Result<ClassWeights, String> {
     Ok(ClassWeights::Times(given))
 }
 
-pub(super) fn frozen(value: &str) -> Result<Freeze, String> {
+pub(super) fn parse_freeze(value: &str) -> Result<Freeze, String> {
     match value {
         "none" => Ok(Freeze::Nothing),
         "embeddings" => Ok(Freeze::Embeddings),
@@ -250,7 +251,7 @@ pub(super) fn frozen(value: &str) -> Result<Freeze, String> {
 }
 
 /// A time: 10s, 500ms, 2m, or seconds without a unit.
-pub(super) fn seconds(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let milliseconds = match &text[digits.len()..] {
         "ms" => Some(1),
@@ -264,7 +265,7 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
         tr!(
             "expected a time from 1ms on, such as 10s, 500ms or 2m, found {}",
             "10s、500ms、2m のような 1ms 以上の時間が必要ですが、{} です",
-            found(text)
+            value_or_nothing(text)
         )
     })
 }

@@ -1,7 +1,7 @@
 //! The flags of `embed` and `nearest`.
 
-use super::values::{at_least_one, from_one_to_1024};
-use super::{Precision, Reading};
+use super::values::{parse_at_least_one, parse_up_to_1024};
+use super::{Precision, ReadArgs};
 use crate::output::{OutputPath, file_or_standard_output};
 use clap::{Args as ClapArgs, ValueEnum};
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ pub(crate) enum EmbeddingFormat {
 // The form of vectors has the name `--format`.
 #[derive(Debug, ClapArgs)]
 #[command(mut_arg("format", |format| format.long("input-format")))]
-pub(crate) struct Embed {
+pub(crate) struct EmbedArgs {
     /// The folder of a pretrained encoder, as Hugging Face's libraries write it
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
@@ -31,7 +31,7 @@ pub(crate) struct Embed {
     #[arg(long, value_name = "FILE", conflicts_with = "texts")]
     pub(crate) input: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) reading: Reading,
+    pub(crate) reading: ReadArgs,
     /// Stop at the first row that cannot be read, instead of leaving its vector empty
     #[arg(long, conflicts_with = "skip_bad_rows")]
     pub(crate) strict: bool,
@@ -51,12 +51,12 @@ pub(crate) struct Embed {
     #[arg(long, value_enum)]
     pub(crate) precision: Option<Precision>,
     /// Threads (default: the physical cores this process may use)
-    #[arg(long, value_name = "N", value_parser = from_one_to_1024)]
+    #[arg(long, value_name = "N", value_parser = parse_up_to_1024)]
     pub(crate) threads: Option<usize>,
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Nearest {
+pub(crate) struct NearestArgs {
     /// The folder of a pretrained encoder, as Hugging Face's libraries write it
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
@@ -67,9 +67,9 @@ pub(crate) struct Nearest {
     #[arg(long, value_name = "FILE")]
     pub(crate) corpus: PathBuf,
     #[command(flatten)]
-    pub(crate) reading: Reading,
+    pub(crate) reading: ReadArgs,
     /// Give the N nearest rows
-    #[arg(long, value_name = "N", value_parser = at_least_one, default_value = "10")]
+    #[arg(long, value_name = "N", value_parser = parse_at_least_one, default_value = "10")]
     pub(crate) top: usize,
     /// The model's prompt to be put before each query (default: the one named query, if there is one)
     #[arg(long, value_name = "NAME")]
@@ -81,7 +81,7 @@ pub(crate) struct Nearest {
     #[arg(long, value_enum)]
     pub(crate) precision: Option<Precision>,
     /// Threads (default: the physical cores this process may use)
-    #[arg(long, value_name = "N", value_parser = from_one_to_1024)]
+    #[arg(long, value_name = "N", value_parser = parse_up_to_1024)]
     pub(crate) threads: Option<usize>,
     /// Print one JSON object per query
     #[arg(long)]

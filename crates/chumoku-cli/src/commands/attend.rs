@@ -1,7 +1,7 @@
 //! `chumoku attend`: ONNX's operator Attention on the tensors of a file.
 
 use crate::ExitCode;
-use crate::args::Attend;
+use crate::args::AttendArgs;
 use crate::output::{OutputPath, inputs};
 use crate::threads;
 use anyhow::Context;
@@ -9,8 +9,8 @@ use chumoku::onnx::{Attributes, attend};
 use chumoku::tensors::{TensorFile, TensorFormat};
 use chumoku::tr;
 
-pub(crate) fn run(args: &Attend) -> anyhow::Result<ExitCode> {
-    threads::start(args.threads)?;
+pub(crate) fn run(args: &AttendArgs) -> anyhow::Result<ExitCode> {
+    threads::start_pool(args.threads)?;
     // Before the work: a name that cannot be written to.
     let output = args.output.as_ref().map(OutputPath::as_path);
     let format = output.map(TensorFormat::of).transpose().map_err(chumoku::Error::from)?;

@@ -1,12 +1,12 @@
 //! `chumoku check`: whether the numbers of worked examples are true, and where they first go wrong.
 
 use crate::ExitCode;
-use crate::args::Check;
+use crate::args::CheckArgs;
 use chumoku_view::trace::WorkedExample;
 use std::io::{Write, stdout};
 use std::path::Path;
 
-pub(crate) fn run(args: &Check) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let (mut all_true, mut all_read) = (true, true);
     for path in &args.files {
         // One file that cannot be read is no reason to say nothing of the others.
@@ -33,7 +33,7 @@ fn check(path: &Path, json: bool) -> anyhow::Result<bool> {
     let example = WorkedExample::open(path)?;
     let checked = example.check().map_err(|problem| {
         let (doing, file) = ("checking", file.clone());
-        chumoku::Error::Example { doing, file, problem }
+        chumoku::Error::Example { action: doing, file, problem }
     })?;
     let mut out = stdout().lock();
     if json {

@@ -1,23 +1,23 @@
 //! Models that read columns beside the text: what a file must have, and what `--set` gives.
 
-use crate::Usage;
-use crate::args::SetColumns;
-use crate::progress::tell;
-use chumoku::lang::wording::{did_you_mean, joined, listed, quoted};
-use chumoku::row::{Asked, join};
-use chumoku::{SideColumn, Unread, tr};
+use crate::UsageError;
+use crate::args::SetColumnArgs;
+use crate::progress::print_status;
+use chumoku::lang::wording::{did_you_mean, join_names, list_names, quote};
+use chumoku::row::{FeatureRequest, join};
+use chumoku::{FeatureColumn, UnreadableValues, tr};
 
 /// The columns that a file must have for a model of these `columns`: all but those that `--set` gives.
 ///
 /// # Errors
 /// If `--set` names a column that the model does not read.
-pub(super) fn asked_of(columns: &[SideColumn], set: &SetColumns) -> anyhow::Result<Vec<Asked>> {
-    let values = values_of(columns, set)?;
-    let asked = |(column, value): (&SideColumn, Option<&str>)| Asked {
+pub(super) fn required_columns(columns: &[FeatureColumn], set: &SetColumnArgs) -> anyhow::Result<Vec<FeatureRequest>> {
+    let values = set_values(columns, set)?;
+    let asked = |(column, value): (&FeatureColumn, Option<&str>)| FeatureRequest {
         name: column.name.clone(),
         value: value.map(str::to_owned),
-        is_of_model: true,
-        ..Asked::default()
+        is_required: true,
+        ..FeatureRequest::default()
     };
     Ok(columns.iter().zip(values).map(asked).collect())
 }
@@ -26,17 +26,21 @@ pub(super) fn asked_of(columns: &[SideColumn], set: &SetColumns) -> anyhow::Resu
 ///
 /// # Errors
 /// As for [`asked_of`].
-pub(super) fn beside(texts: Vec<String>, columns: &[SideColumn], set: &SetColumns) -> anyhow::Result<Vec<String>> {
-    tell_of_missing(columns, set)?;
-    texts.iter().map(|text| with_values(text, columns, set)).collect()
+pub(super) fn texts_with_values(
+    texts: Vec<String>,
+    columns: &[FeatureColumn],
+    set: &SetColumnArgs,
+) -> anyhow::Result<Vec<String>> {
+    report_missing(columns, set)?;
+    texts.iter().map(|text| text_with_values(text, columns, set)).collect()
 }
 
 /// A text with what `--set` says beside it.
 ///
 /// # Errors
 /// As for [`asked_of`].
-pub(super) fn with_values(text: &str, columns: &[SideColumn], set: &SetColumns) -> anyhow::Result<String> {
-    let values = values_of(columns, set)?;
+pub(super) fn text_with_values(text: &str, columns: &[FeatureColumn], set: &SetColumnArgs) -> anyhow::Result<String> {
+    let values = set_values(columns, set)?;
     if columns.is_empty() {
         return Ok(text.to_owned());
     }
@@ -47,8 +51,8 @@ pub(super) fn with_values(text: &str, columns: &[SideColumn], set: &SetColumns) 
 ///
 /// # Errors
 /// As for [`asked_of`].
-pub(super) fn tell_of_missing(columns: &[SideColumn], set: &SetColumns) -> anyhow::Result<()> {
-    let values = values_of(columns, set)?;
+pub(super) fn report_missing(columns: &[FeatureColumn], set: &SetColumnArgs) -> anyhow::Result<()> {
+    let values = set_values(columns, set)?;
     let missing: Vec<&str> = columns
         .iter()
         .zip(&values)
@@ -56,26 +60,26 @@ pub(super) fn tell_of_missing(columns: &[SideColumn], set: &SetColumns) -> anyho
         .map(|(column, _)| column.name.as_str())
         .collect();
     if let Some(first) = missing.first() {
-        let names = joined(&missing.iter().map(|name| quoted(name)).collect::<Vec<_>>());
+        let names = join_names(&missing.iter().map(|name| quote(name)).collect::<Vec<_>>());
         let text = tr!(
             "note: no value given for {names}: counted as missing; give one with --set {first}=VALUE",
             "注: 列{names}の値がないため、欠損として扱います。値は --set {first}=値 で指定できます"
         );
-        say!("{}", crate::report::filled(&text));
+        say!("{}", crate::report::paragraph(&text));
     }
     Ok(())
 }
 
 /// What `--set` gives to each column, the last where it names one twice.
-fn values_of<'a>(columns: &[SideColumn], set: &'a SetColumns) -> anyhow::Result<Vec<Option<&'a str>>> {
+fn set_values<'a>(columns: &[FeatureColumn], set: &'a SetColumnArgs) -> anyhow::Result<Vec<Option<&'a str>>> {
     let mut values = vec![None; columns.len()];
     for (name, value) in &set.values {
-        let same = |column: &SideColumn| column.name.to_lowercase() == name.to_lowercase();
+        let same = |column: &FeatureColumn| column.name.to_lowercase() == name.to_lowercase();
         let at = columns.iter().position(|column| column.name == *name).or_else(|| columns.iter().position(same));
-        let Some(at) = at else { return Err(unknown(columns, name).into()) };
-        if columns[at].is_unread(value) {
-            let (text, name) = (columns[at].refused(value), &columns[at].name);
-            return Err(Usage(tr!(
+        let Some(at) = at else { return Err(unknown_column(columns, name).into()) };
+        if columns[at].is_unreadable(value) {
+            let (text, name) = (columns[at].error_message(value), &columns[at].name);
+            return Err(UsageError(tr!(
                 "--set {name}=…: {text}: write 1200, 12.5 or 2024-01-31, or leave it out",
                 "--set {name}=…: {text}。1200、12.5、2024-01-31 のように書くか、指定を外してください"
             ))
@@ -87,23 +91,23 @@ fn values_of<'a>(columns: &[SideColumn], set: &'a SetColumns) -> anyhow::Result<
 }
 
 /// Says which values were not read.
-pub(super) fn tell_of(unread: &Unread<'_>) {
-    unread.said().iter().for_each(|text| tell(["warning", "警告"], text));
+pub(super) fn report_unread(unread: &UnreadableValues<'_>) {
+    unread.messages().iter().for_each(|text| print_status(["warning", "警告"], text));
 }
 
-fn unknown(columns: &[SideColumn], name: &str) -> Usage {
+fn unknown_column(columns: &[FeatureColumn], name: &str) -> UsageError {
     if columns.is_empty() {
-        return Usage(tr!(
+        return UsageError(tr!(
             "--set {name}=…: this model reads texts alone; leave it out, or train with --columns {name}",
             "--set {name}=…: このモデルはテキストだけを読みます。指定を外すか、--columns {name} を付けて学習してください"
         ));
     }
     let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
     let hint = did_you_mean(name, names.iter().copied());
-    let known = listed(&names);
-    Usage(tr!(
+    let known = list_names(&names);
+    UsageError(tr!(
         "--set {name}=…: expected one of the columns that the model reads ({known}), found {}{hint}",
         "--set {name}=…: モデルが読む列（{known}）のいずれかが必要ですが、{} です{hint}",
-        quoted(name)
+        quote(name)
     ))
 }

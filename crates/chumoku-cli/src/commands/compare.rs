@@ -3,12 +3,12 @@
 use super::read_options;
 use super::train::classify;
 use crate::ExitCode;
-use crate::args::Compare;
-use crate::progress::{Progress, duration, tell};
-use crate::report::{fit, percent, right, wrap};
+use crate::args::CompareArgs;
+use crate::progress::{TrainProgress, format_duration, print_status};
+use crate::report::{align_right, fit, percent, wrap};
 use crate::threads;
 use chumoku::compare::{Comparison, LENGTHS, Stage, Verdict, compare};
-use chumoku::data::thousands;
+use chumoku::data::format_thousands;
 use chumoku::lang::lang;
 use chumoku::train::{TrainOptions, TrainingData};
 use chumoku::{Lang, tr};
@@ -24,33 +24,33 @@ const WIDTH: usize = 80;
 /// Columns of a verdict, before what it is about.
 const MARGIN: usize = 15;
 
-pub(crate) fn run(args: &Compare) -> anyhow::Result<ExitCode> {
-    threads::start(args.threads)?;
+pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
+    threads::start_pool(args.threads)?;
     let args = &mut args.clone();
     if let Some(data) = &mut args.data {
-        args.reading.keep(data)?;
+        args.reading.buffer_pipe(data)?;
     }
     let data = match &args.data {
-        None => classify::built_in(),
+        None => classify::builtin_reviews(),
         Some(path) => TrainingData::new(&classify::load(path, &read_options(&args.reading, true)?)?, None, None)?,
     };
-    classify::describe(&data);
+    classify::report_data(&data);
     let mut options = TrainOptions::default();
     options.seed = args.seed;
     options.epochs = args.epochs;
     options.precision = args.precision.into();
-    let mut progress = Progress::new(std::time::Instant::now());
-    let comparison = compare(&data, &options, &place(args), &mut |stage| match stage {
+    let mut progress = TrainProgress::new(std::time::Instant::now());
+    let comparison = compare(&data, &options, &checkpoint_folder(args), &mut |stage| match stage {
         Stage::Training(name) => {
             progress.finish();
             say!("");
-            tell(["training", "学習"], &name);
+            print_status(["training", "学習"], &name);
         }
         Stage::Event(event) => progress.show(event),
         Stage::Timing([sweep, of]) => {
             progress.finish();
             let text = tr!("sweep {sweep} of {of} over all lengths", "すべての長さを通して {of} 回中 {sweep} 回目");
-            tell(["timing", "計測"], &text);
+            print_status(["timing", "計測"], &text);
         }
         _ => {}
     });
@@ -58,13 +58,13 @@ pub(crate) fn run(args: &Compare) -> anyhow::Result<ExitCode> {
     let comparison = comparison?;
     let drawn = args.svg.as_ref().map_or(Ok(()), |path| -> anyhow::Result<()> {
         path.write(comparison_figure(&comparison, lang()).scene().to_svg())?;
-        tell(["wrote", "書き出し"], &path.display().to_string());
+        print_status(["wrote", "書き出し"], &path.display().to_string());
         Ok(())
     });
     say!("");
     match args.json {
         true => writeln!(stdout(), "{}", serde_json::to_string(&comparison)?)?,
-        false => write!(stdout(), "{}", text(&comparison))?,
+        false => write!(stdout(), "{}", format_comparison(&comparison))?,
     }
     // The figures took minutes: a picture that cannot be written must not cost them.
     drawn?;
@@ -72,16 +72,16 @@ pub(crate) fn run(args: &Compare) -> anyhow::Result<ExitCode> {
 }
 
 /// The folder of the picture, or else that of temporary files: checkpoints lie there for a while.
-fn place(args: &Compare) -> PathBuf {
+fn checkpoint_folder(args: &CompareArgs) -> PathBuf {
     let Some(svg) = &args.svg else { return std::env::temp_dir() };
     let folder = svg.as_path().parent().filter(|folder| !folder.as_os_str().is_empty());
     folder.unwrap_or(Path::new(".")).to_owned()
 }
 
 /// The tables and what they say, in lines of at most 80 columns.
-fn text(c: &Comparison) -> String {
+fn format_comparison(c: &Comparison) -> String {
     let mut out = String::new();
-    let rows = thousands(c.rows);
+    let rows = format_thousands(c.rows);
     let on = match c.scored_on.as_str() {
         "test" => tr!(
             "Networks alone, on {rows} rows that training never saw:",
@@ -105,9 +105,9 @@ fn text(c: &Comparison) -> String {
         out,
         "{:<30}{}{}{}  {}",
         "",
-        right(parameters, 11),
-        right(accuracy, 10),
-        right(macro_f1, 10),
+        align_right(parameters, 11),
+        align_right(accuracy, 10),
+        align_right(macro_f1, 10),
         lang().pick("95 % interval", "95 % 区間")
     );
     for model in &c.models {
@@ -116,7 +116,7 @@ fn text(c: &Comparison) -> String {
             out,
             "{}{:>11}{:>10}{:>10}  {}",
             fit(&model.name(), 30),
-            thousands(model.parameters),
+            format_thousands(model.parameters),
             percent(model.accuracy),
             percent(model.macro_f1),
             tr!("{} to {high}", "{}〜{high}", low.trim_end_matches(" %"))
@@ -126,10 +126,10 @@ fn text(c: &Comparison) -> String {
         Lang::En => ["epochs", "trained", "sizes"],
         Lang::Ja => ["エポック", "学習時間", "大きさ"],
     };
-    let _ = writeln!(out, "\n{:<30}{}{}  {sizes}", "", right(epochs, 8), right(trained, 10));
+    let _ = writeln!(out, "\n{:<30}{}{}  {sizes}", "", align_right(epochs, 8), align_right(trained, 10));
     for model in &c.models {
-        let time = duration(Duration::from_secs_f64(model.training_seconds));
-        let (time, sizes) = (right(&time, 10), &model.sizes);
+        let time = format_duration(Duration::from_secs_f64(model.training_seconds));
+        let (time, sizes) = (align_right(&time, 10), &model.sizes);
         let _ = writeln!(out, "{}{:>8}{time}  {sizes}", fit(&model.name(), 30), model.epochs);
     }
     let title = tr!(
@@ -145,7 +145,7 @@ fn text(c: &Comparison) -> String {
         out,
         "{}{}",
         fit(lang().pick("length", "長さ"), 30),
-        LENGTHS.map(|length| format!("{:>8}", thousands(length))).concat()
+        LENGTHS.map(|length| format!("{:>8}", format_thousands(length))).concat()
     );
     for model in &c.models {
         let times = LENGTHS.map(|length| model.milliseconds(length).map_or(String::new(), |ms| format!("{ms:.1}")));
@@ -164,18 +164,18 @@ fn text(c: &Comparison) -> String {
             Verdict::DoesNotHold => tr!("does not hold", "成り立たない"),
             Verdict::Open => tr!("not decided", "決まらない"),
         };
-        let _ = writeln!(out, "{}{}", fit(&verdict, MARGIN), wrapped(claim.claim.text(lang())));
-        let _ = writeln!(out, "{:<MARGIN$}{}", "", wrapped(claim.found.text(lang())));
+        let _ = writeln!(out, "{}{}", fit(&verdict, MARGIN), wrap_verdict(claim.claim.text(lang())));
+        let _ = writeln!(out, "{:<MARGIN$}{}", "", wrap_verdict(claim.found.text(lang())));
         if let Some(what) = claim.would_decide.as_ref().map(|said| said.text(lang())) {
             let line = tr!("what would decide it: {what}", "決めるには: {what}");
-            let _ = writeln!(out, "{:<MARGIN$}{}", "", wrapped(&line));
+            let _ = writeln!(out, "{:<MARGIN$}{}", "", wrap_verdict(&line));
         }
     }
     out
 }
 
 /// Text in lines that leave room for the verdict.
-fn wrapped(text: &str) -> String {
+fn wrap_verdict(text: &str) -> String {
     wrap(text, WIDTH - MARGIN).replace('\n', &format!("\n{}", " ".repeat(MARGIN)))
 }
 
@@ -183,7 +183,7 @@ fn wrapped(text: &str) -> String {
 mod tests {
     use super::*;
     use chumoku::compare::{Article, Claim, Compared, Said, Spread, StepTime};
-    use chumoku::nn::{Network, PositionKind};
+    use chumoku::nn::{BackboneKind, PositionKind};
 
     #[test]
     fn tables_fit_and_show_the_figures() {
@@ -219,8 +219,8 @@ mod tests {
         };
         let comparison = Comparison {
             models: vec![
-                model(Network::Transformer, PositionKind::Learned),
-                model(Network::Recurrent(chumoku::Cell::Lstm), PositionKind::None),
+                model(BackboneKind::Transformer, PositionKind::Learned),
+                model(BackboneKind::Recurrent(chumoku::RecurrentCell::Lstm), PositionKind::None),
             ],
             batch: 32,
             rows: 12_345,
@@ -238,7 +238,7 @@ mod tests {
             },
             claims: [Verdict::Holds, Verdict::DoesNotHold, Verdict::Open].map(claim).to_vec(),
         };
-        let text = text(&comparison);
+        let text = format_comparison(&comparison);
         assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
         for figure in [
             "123,456,789",

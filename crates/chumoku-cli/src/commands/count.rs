@@ -2,15 +2,15 @@
 
 use super::model_name;
 use crate::ExitCode;
-use crate::Usage;
-use crate::args::{self, Network};
-use chumoku::count::{CountConfig, Counted};
+use crate::UsageError;
+use crate::args::{self, CountedNetwork};
+use chumoku::count::{CountConfig, NetworkKind};
 use chumoku::nn::NormOrder;
-use chumoku::{Cell, CountedFolder, tr};
+use chumoku::{ModelSize, RecurrentCell, tr};
 use chumoku_view::CountReport;
 
-pub(crate) fn run(args: &args::Count) -> anyhow::Result<ExitCode> {
-    let model = args.model.as_deref().map(CountedFolder::read).transpose()?;
+pub(crate) fn run(args: &args::CountArgs) -> anyhow::Result<ExitCode> {
+    let model = args.model.as_deref().map(ModelSize::read).transpose()?;
     let config = match &model {
         Some(model) => CountConfig {
             batch: args.batch,
@@ -18,9 +18,9 @@ pub(crate) fn run(args: &args::Count) -> anyhow::Result<ExitCode> {
             target_length: args.target_length,
             ..model.config
         },
-        None => given(args),
+        None => config_from_flags(args),
     };
-    refuse_what_says_nothing(args, config.network)?;
+    check_flags(args, config.network)?;
     let model = args.model.as_deref().map(model_name).zip(model);
     let report = CountReport::new(config, model)?;
     let text = if args.json { report.to_json() + "\n" } else { report.to_text() };
@@ -29,15 +29,15 @@ pub(crate) fn run(args: &args::Count) -> anyhow::Result<ExitCode> {
 }
 
 /// The sizes of the command line.
-fn given(args: &args::Count) -> CountConfig {
+fn config_from_flags(args: &args::CountArgs) -> CountConfig {
     let network = match args.network {
-        Network::Attention => Counted::Attention,
-        Network::Transformer => Counted::Transformer,
-        Network::Decoder => Counted::Decoder,
-        Network::EncoderDecoder => Counted::EncoderDecoder,
-        Network::Rnn => Counted::Recurrent(Cell::Rnn),
-        Network::Lstm => Counted::Recurrent(Cell::Lstm),
-        Network::Gru => Counted::Recurrent(Cell::Gru),
+        CountedNetwork::Attention => NetworkKind::Attention,
+        CountedNetwork::Transformer => NetworkKind::Transformer,
+        CountedNetwork::Decoder => NetworkKind::Decoder,
+        CountedNetwork::EncoderDecoder => NetworkKind::EncoderDecoder,
+        CountedNetwork::Rnn => NetworkKind::Recurrent(RecurrentCell::Rnn),
+        CountedNetwork::Lstm => NetworkKind::Recurrent(RecurrentCell::Lstm),
+        CountedNetwork::Gru => NetworkKind::Recurrent(RecurrentCell::Gru),
     };
     let defaults = CountConfig::default();
     CountConfig {
@@ -51,7 +51,7 @@ fn given(args: &args::Count) -> CountConfig {
         num_key_heads: args.kv_heads,
         head_dim: args.head_dim,
         d_ff: args.d_ff.unwrap_or_else(|| args.d_model.saturating_mul(4)),
-        num_layers: args.layers.unwrap_or(if network == Counted::Attention { 1 } else { defaults.num_layers }),
+        num_layers: args.layers.unwrap_or(if network == NetworkKind::Attention { 1 } else { defaults.num_layers }),
         num_decoder_layers: args.decoder_layers,
         vocab_size: args.vocab.unwrap_or(0),
         target_vocab_size: args.target_vocab,
@@ -69,10 +69,10 @@ fn given(args: &args::Count) -> CountConfig {
 }
 
 /// Refuses a flag that changes nothing of what is shown of the network.
-fn refuse_what_says_nothing(args: &args::Count, network: Counted) -> Result<(), Usage> {
-    let is_attention = network == Counted::Attention;
-    let is_translator = network == Counted::EncoderDecoder;
-    let writes = is_translator || network == Counted::Decoder;
+fn check_flags(args: &args::CountArgs, network: NetworkKind) -> Result<(), UsageError> {
+    let is_attention = network == NetworkKind::Attention;
+    let is_translator = network == NetworkKind::EncoderDecoder;
+    let writes = is_translator || network == NetworkKind::Decoder;
     let flags = [
         ("--target-length", args.target_length.is_some(), is_translator),
         ("--keys", args.keys.is_some(), is_attention),
@@ -90,7 +90,7 @@ fn refuse_what_says_nothing(args: &args::Count, network: Counted) -> Result<(), 
         return Ok(());
     };
     let name = network.name();
-    Err(Usage(tr!(
+    Err(UsageError(tr!(
         "count: {flag} changes nothing of the network “{name}”; leave it out, or name another (--network)",
         "count: {flag} はネットワーク「{name}」には関係しません。外すか、--network で別のものを指定してください"
     )))

@@ -1,18 +1,18 @@
 //! The risk–coverage curve of a file: how many answers are wrong if only the surest are given.
 
 use super::train::classify::this_model;
-use crate::progress::count;
-use chumoku::data::{Dataset, thousands};
+use crate::progress::pluralize;
+use chumoku::data::{Dataset, format_thousands};
 use chumoku::lang::lang;
 use chumoku::{Prediction, risks_by_coverage, tr};
-use chumoku_view::{Axis, Content, Curves, Figure};
+use chumoku_view::{Content, Curves, Figure, FigureAxis};
 
 /// The curves of the predictor and of its halves, where it has two.
 pub(super) fn figure(dataset: &Dataset, labels: &[String], predictions: &[Prediction]) -> Figure {
     let mut rows: [Vec<(f32, bool)>; 3] = Default::default();
     for (example, prediction) in dataset.examples.iter().zip(predictions) {
         let Some(label) = labels.iter().position(|label| *label == example.label) else { continue };
-        for (rows, row) in rows.iter_mut().zip(prediction.sure_of(label)) {
+        for (rows, row) in rows.iter_mut().zip(prediction.member_confidences(label)) {
             rows.extend(row);
         }
     }
@@ -26,7 +26,7 @@ pub(super) fn figure(dataset: &Dataset, labels: &[String], predictions: &[Predic
         })
         .collect();
     let points = series[0].1.len();
-    let (n, rows) = (thousands(rows[0].len()), count(rows[0].len(), "row"));
+    let (n, rows) = (format_thousands(rows[0].len()), pluralize(rows[0].len(), "row"));
     Figure {
         title: tr!("Wrong answers if only the surest are given", "確信の高い答えだけを返すときの誤り"),
         subtitle: tr!(
@@ -35,7 +35,7 @@ pub(super) fn figure(dataset: &Dataset, labels: &[String], predictions: &[Predic
         ),
         notes: Vec::new(),
         content: Content::Curves(Curves {
-            x: Axis {
+            x: FigureAxis {
                 name: tr!("answered, % of the rows", "答える行の割合（%）"),
                 labels: (1..=points).map(|part| part.to_string()).collect(),
                 is_numbered: false,

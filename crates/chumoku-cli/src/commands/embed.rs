@@ -1,15 +1,15 @@
 //! `chumoku embed`: texts as vectors, of a pretrained encoder.
 
 use super::load;
-use super::stream::{Given, stream};
-use super::written::Form;
+use super::row_output::AnswerFormat;
+use super::stream::{CommandInput, stream};
 use crate::ExitCode;
-use crate::args::{Embed, EmbeddingFormat};
+use crate::args::{EmbedArgs, EmbeddingFormat};
 use crate::output::{self, OutputPath};
-use crate::progress::{RowProgress, count, tell};
-use crate::{Usage, threads};
+use crate::progress::{RowProgress, pluralize, print_status};
+use crate::{UsageError, threads};
 use chumoku::answers;
-use chumoku::data::Source;
+use chumoku::data::RowSource;
 use chumoku::tensors::{Tensor, TensorFile};
 use chumoku::{EmbedOptions, Embeddings, TextEmbedder, tr};
 use serde_json::{Map, Value};
@@ -17,48 +17,48 @@ use std::io::{IsTerminal, Write, stdout};
 use std::path::Path;
 
 /// Texts that become vectors at a time: enough to be sorted by length.
-const CHUNK: usize = 4096;
+const CHUNK_TEXTS: usize = 4096;
 
-pub(crate) fn run(args: &Embed) -> anyhow::Result<ExitCode> {
-    threads::start(args.threads)?;
-    let out = output::file(&args.out);
-    let format = args.format.unwrap_or_else(|| EmbeddingFormat::of(out.map(OutputPath::as_path)));
+pub(crate) fn run(args: &EmbedArgs) -> anyhow::Result<ExitCode> {
+    threads::start_pool(args.threads)?;
+    let out = output::output_file(&args.out);
+    let format = args.format.unwrap_or_else(|| EmbeddingFormat::from_path(out.map(OutputPath::as_path)));
     if out.is_none() && format != EmbeddingFormat::Jsonl && stdout().is_terminal() {
         let problem = tr!(
             "--format: this form is no text; name a file for it with --out",
             "--format: この形式は文字ではありません。--out でファイルを指定してください"
         );
-        return Err(Usage(problem).into());
+        return Err(UsageError(problem).into());
     }
     let model = load::embedder(&args.model, args.precision)?;
-    say_how(model);
+    report_pooling(model);
     let mut options = EmbedOptions::default();
     options.prompt = args.prompt.as_deref();
     options.normalize = args.no_normalize.then_some(false);
-    let given = Given::of("embed", args.input.as_deref(), &args.texts, &args.reading, false)?;
+    let given = CommandInput::open("embed", args.input.as_deref(), &args.texts, &args.reading, false)?;
     let texts: Vec<String> = match given {
-        Given::Rows(source) if format == EmbeddingFormat::Jsonl && out.is_none() => {
+        CommandInput::Rows(source) if format == EmbeddingFormat::Jsonl && out.is_none() => {
             let mut cut = 0;
             let unanswered = Map::from_iter([("embedding".to_owned(), Value::Null)]);
-            let code = stream(*source, Form::Objects { unanswered }, args.strict, |texts| {
+            let code = stream(*source, AnswerFormat::Objects { unanswered }, args.strict, |texts| {
                 let found = model.embed(texts, options)?;
-                cut += found.cut;
+                cut += found.truncated;
                 let rows = texts.iter().zip(found.vectors.rows());
-                Ok(rows.map(|(text, vector)| vec![object(text, vector.iter()).into()]).collect())
+                Ok(rows.map(|(text, vector)| vec![json_line(text, vector.iter()).into()]).collect())
             })?;
-            say_cut(model, cut);
+            report_truncation(model, cut);
             return Ok(code);
         }
-        Given::Rows(source) => texts_of(*source)?,
-        Given::Texts(texts) => texts.into_iter().map(String::from).collect(),
+        CommandInput::Rows(source) => read_texts(*source)?,
+        CommandInput::Texts(texts) => texts.into_iter().map(String::from).collect(),
     };
-    let vectors = vectors(model, &texts, options)?.vectors;
+    let vectors = embed_texts(model, &texts, options)?.vectors;
     let bytes = match format {
         EmbeddingFormat::Jsonl => {
             let lines = texts
                 .iter()
                 .zip(vectors.rows())
-                .map(|(text, row)| format!("{}\n", Value::from(object(text, row.iter()))));
+                .map(|(text, row)| format!("{}\n", Value::from(json_line(text, row.iter()))));
             lines.collect::<String>().into_bytes()
         }
         EmbeddingFormat::Npy => Tensor::F32(vectors.into_dyn()).to_npy(),
@@ -88,7 +88,7 @@ pub(crate) fn run(args: &Embed) -> anyhow::Result<ExitCode> {
 }
 
 /// The texts of a file's rows.
-pub(super) fn texts_of(source: Source) -> anyhow::Result<Vec<String>> {
+pub(super) fn read_texts(source: RowSource) -> anyhow::Result<Vec<String>> {
     let column = source.columns().text;
     let mut records = source.records();
     let mut texts = Vec::new();
@@ -96,55 +96,59 @@ pub(super) fn texts_of(source: Source) -> anyhow::Result<Vec<String>> {
         texts.push(record?.field(column).to_owned());
     }
     if records.skipped().count > 0 {
-        tell(["skipped", "除外"], &records.skipped().to_string());
+        print_status(["skipped", "除外"], &records.skipped().to_string());
     }
     Ok(texts)
 }
 
 /// The vectors of many texts, told as they come.
-pub(super) fn vectors(model: &TextEmbedder, texts: &[String], options: EmbedOptions<'_>) -> anyhow::Result<Embeddings> {
+pub(super) fn embed_texts(
+    model: &TextEmbedder,
+    texts: &[String],
+    options: EmbedOptions<'_>,
+) -> anyhow::Result<Embeddings> {
     let mut progress = RowProgress::new();
     let mut all = model.embed(&[], options)?;
-    for chunk in texts.chunks(CHUNK) {
+    for chunk in texts.chunks(CHUNK_TEXTS) {
         let chunk: Vec<&str> = chunk.iter().map(String::as_str).collect();
         all.append(model.embed(&chunk, options)?);
         progress.add(chunk.len());
     }
     progress.finish();
-    say_cut(model, all.cut);
+    report_truncation(model, all.truncated);
     Ok(all)
 }
 
 /// How tokens become a vector, where the folder does not say.
-pub(super) fn say_how(model: &TextEmbedder) {
-    if !model.says_how() {
+pub(super) fn report_pooling(model: &TextEmbedder) {
+    if !model.has_pooling_config() {
         let said = tr!(
             "the folder has no modules.json: a text's vector is the mean of its tokens', of length 1",
             "フォルダに modules.json がないので、トークンのベクトルの平均を長さ 1 にしたものを文章のベクトルとします"
         );
-        tell(["vectors", "ベクトル"], &said);
+        print_status(["vectors", "ベクトル"], &said);
     }
 }
 
-fn say_cut(model: &TextEmbedder, cut: usize) {
+fn report_truncation(model: &TextEmbedder, cut: usize) {
     if cut > 0 {
-        let (texts, limit) = (count(cut, "text"), model.limit());
+        let (texts, limit) = (pluralize(cut, "text"), model.limit());
         let said = tr!(
             "{texts} longer than the {limit} tokens that the model reads; the rest was left out",
             "{cut} 個の文章がモデルの読める {limit} トークンより長く、残りは読まれていません"
         );
-        tell(["cut", "切り捨て"], &said);
+        print_status(["cut", "切り捨て"], &said);
     }
 }
 
 /// The line of a text; numbers have the digits that tell one f32 from the next.
-fn object<'a>(text: &str, vector: impl Iterator<Item = &'a f32>) -> Map<String, Value> {
+fn json_line<'a>(text: &str, vector: impl Iterator<Item = &'a f32>) -> Map<String, Value> {
     Map::from_iter([("text".to_owned(), text.into()), ("embedding".to_owned(), answers::vector(vector))])
 }
 
 impl EmbeddingFormat {
     /// What the name of a file asks for.
-    fn of(out: Option<&Path>) -> Self {
+    fn from_path(out: Option<&Path>) -> Self {
         match out.and_then(Path::extension).and_then(|ending| ending.to_str()) {
             Some("npy") => EmbeddingFormat::Npy,
             Some("safetensors") => EmbeddingFormat::Safetensors,

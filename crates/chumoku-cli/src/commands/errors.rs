@@ -1,6 +1,6 @@
 //! Rows that a model gets wrong, as a table to work through.
 
-use chumoku::data::{Example, Format, Layout, OutputForm, Record, RecordWriter, without_formula};
+use chumoku::data::{Example, Format, OutputFormat, Record, RecordWriter, TableLayout, escape_formula};
 use chumoku::{Prediction, sorting};
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ const COLUMNS: [&str; 6] = ["line", "text", "label", "predicted", "probability",
 
 /// The rows whose answer is wrong, the surest first, as CSV.
 pub(super) fn to_csv(examples: &[Example], predictions: &[Prediction], labels: &[String]) -> anyhow::Result<Vec<u8>> {
-    let layout = Layout {
+    let layout = TableLayout {
         path: "errors.csv".into(),
         format: Format::Csv { delimiter: ',' },
         header: true,
@@ -17,16 +17,16 @@ pub(super) fn to_csv(examples: &[Example], predictions: &[Prediction], labels: &
     let is_wrong = |(example, p): &(&Example, &Prediction)| labels[p.class()] != example.label;
     let sure = |p: &Prediction| p.probabilities[p.class()];
     let mut wrong: Vec<(&Example, &Prediction)> = examples.iter().zip(predictions).filter(is_wrong).collect();
-    sorting::by(&mut wrong, |a, b| sure(b.1).total_cmp(&sure(a.1)));
-    let mut writer = RecordWriter::new(Vec::new(), &layout, &[], OutputForm::LikeInput)?;
+    sorting::sort_by(&mut wrong, |a, b| sure(b.1).total_cmp(&sure(a.1)));
+    let mut writer = RecordWriter::new(Vec::new(), &layout, &[], OutputFormat::LikeInput)?;
     for (example, prediction) in wrong {
         let of_label = labels.iter().position(|label| *label == example.label);
         let of_label = of_label.map_or(String::new(), |label| format!("{:.4}", prediction.probabilities[label]));
         let fields = vec![
             example.line.to_string(),
-            without_formula(&chumoku::pair::shown(&example.text)),
-            without_formula(&example.label),
-            without_formula(&labels[prediction.class()]),
+            escape_formula(&chumoku::pair::display(&example.text)),
+            escape_formula(&example.label),
+            escape_formula(&labels[prediction.class()]),
             format!("{:.4}", sure(prediction)),
             of_label,
         ];

@@ -1,15 +1,15 @@
 //! `chumoku export`: a classifier's network as an ONNX file.
 
 use super::load;
-use crate::args::Export;
-use crate::{ExitCode, Usage};
+use crate::args::ExportArgs;
+use crate::{ExitCode, UsageError};
 use chumoku::onnx::{EXPORT_INPUTS, EXPORT_OUTPUTS, OPSET, export_classifier};
 use chumoku::{ModelKind, tr};
 use serde_json::json;
 use std::io::{Write, stdout};
 
-pub(crate) fn run(args: &Export) -> anyhow::Result<ExitCode> {
-    if ModelKind::of(&args.model)? == ModelKind::Ngrams {
+pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
+    if ModelKind::from_folder(&args.model)? == ModelKind::Ngrams {
         let folder = args.model.display();
         let problem = tr!(
             "{folder}: expected a classifier with a network, found n-grams alone, which ONNX's operators cannot compute from text; \
@@ -17,7 +17,7 @@ pub(crate) fn run(args: &Export) -> anyhow::Result<ExitCode> {
             "{folder}: ネットワークのある分類モデルが必要ですが、n-gram だけのモデルです（テキストからの計算は ONNX の演算子では\
              できません）。--model transformer で学習してください"
         );
-        return Err(Usage(problem).into());
+        return Err(UsageError(problem).into());
     }
     let model = load::classifier(&args.model, None)?;
     let exported = export_classifier(model)?;

@@ -1,18 +1,18 @@
 //! `chumoku film`: the attention to one text as a model learnt.
 
 use super::model_name;
-use super::pictures::Shown;
+use super::pictures::FigureOutputs;
 use crate::ExitCode;
-use crate::Usage;
-use crate::args::Film as Args;
+use crate::UsageError;
+use crate::args::FilmArgs as Args;
 use chumoku_view::{Film, film_to_html};
 use serde_json::json;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // Says it well if this is no model's folder.
-    super::explain::with_attention(&args.model)?;
+    super::explain::require_attention(&args.model)?;
     let film = Film::load(&args.model, &model_name(&args.model))?;
-    let [layers, heads] = film.size();
+    let [layers, heads] = film.layers_and_heads();
     let layer = args.layer.unwrap_or(layers);
     if layer > layers || args.head.is_some_and(|head| head > heads) {
         let head = args.head.map_or_else(String::new, |head| format!(" --head {head}"));
@@ -20,20 +20,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             "--layer {layer}{head}: this model has layers 1 to {layers} and heads 1 to {heads}",
             "--layer {layer}{head}: このモデルの層は 1〜{layers}、ヘッドは 1〜{heads} です"
         );
-        return Err(Usage(problem).into());
+        return Err(UsageError(problem).into());
     }
     let layer = layer - 1;
     let head = args.head.map_or_else(|| film.most_changed(layer), |head| head - 1);
     let lang = chumoku::lang::lang();
-    let figure = film.strip(layer, head, lang);
+    let figure = film.strip_figure(layer, head, lang);
     let page = || Ok(film_to_html(&film, layer, head, lang));
     let json = || {
         json!({
             "strip": figure.to_json(),
-            "difference": film.difference(layer, head, lang).to_json(),
-            "entropies": film.entropies(layer, lang).to_json(),
+            "difference": film.difference_figure(layer, head, lang).to_json(),
+            "entropies": film.entropy_figure(layer, lang).to_json(),
         })
     };
-    let shown = Shown { html: args.html.as_ref(), json: args.json.as_ref(), text: None };
-    shown.show(&args.pictures, &figure, page, json)
+    let shown = FigureOutputs { html: args.html.as_ref(), json: args.json.as_ref(), text: None };
+    shown.write_all(&args.pictures, &figure, page, json)
 }

@@ -2,17 +2,17 @@
 
 use super::load;
 use crate::ExitCode;
-use crate::args::Generate;
+use crate::args::GenerateArgs;
 use crate::threads;
 use chumoku::answers::continuation;
 use chumoku::lang::is_harmful;
 use chumoku::sampling::Sampling;
-use chumoku::{ChatMessage, Stop};
+use chumoku::{ChatMessage, StopReason};
 use std::io::{Write, stdout};
 use std::ops::ControlFlow;
 
-pub(crate) fn run(args: &Generate) -> anyhow::Result<ExitCode> {
-    threads::start(args.threads)?;
+pub(crate) fn run(args: &GenerateArgs) -> anyhow::Result<ExitCode> {
+    threads::start_pool(args.threads)?;
     let model = load::generator(&args.model, args.precision)?;
     let mut sampling = Sampling::default();
     sampling.temperature = args.temperature;
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Generate) -> anyhow::Result<ExitCode> {
     })?;
     written?;
     put("\n")?;
-    if stop == Stop::Enough {
+    if stop == StopReason::MaxTokens {
         say!(
             "{}",
             chumoku::tr!(

@@ -3,9 +3,9 @@
 //! They stay until the program ends: giving back a vocabulary of 250,000 tokens, one by one, takes 0.2 s that nobody needs
 //! to wait for.
 
-use super::thresholds::Classes;
-use crate::Usage;
-use crate::args::{Precision, Thresholds};
+use super::thresholds::ThresholdClasses;
+use crate::UsageError;
+use crate::args::{Precision, ThresholdArgs};
 use chumoku::answers::Predictor;
 use chumoku::{NgramClassifier, Result, TextClassifier, TextEmbedder, TextGenerator, TextTagger, TextTranslator, tr};
 use std::path::Path;
@@ -17,30 +17,30 @@ pub(super) fn classifier(folder: &Path, precision: Option<Precision>) -> Result<
 }
 
 /// With thresholds in the place of its own, if any are asked for.
-pub(super) fn classifier_at(
+pub(super) fn classifier_with_thresholds(
     folder: &Path,
     precision: Option<Precision>,
-    asked: &Thresholds,
+    asked: &ThresholdArgs,
 ) -> anyhow::Result<&'static TextClassifier> {
     let mut model = TextClassifier::load(folder)?;
     precision.into_iter().for_each(|precision| model.set_precision(precision.into()));
-    if asked.is_asked() {
-        let least = Classes::of(Predictor::Classifier(&model))?.least(asked)?;
+    if asked.is_given() {
+        let least = ThresholdClasses::of_model(Predictor::Classifier(&model))?.thresholds(asked)?;
         model.set_thresholds(&least)?;
     }
     Ok(Box::leak(Box::new(model)))
 }
 
 /// The same of an n-gram model.
-pub(super) fn ngrams_at(
+pub(super) fn ngrams_with_thresholds(
     folder: &Path,
     precision: Option<Precision>,
-    asked: &Thresholds,
+    asked: &ThresholdArgs,
 ) -> anyhow::Result<&'static NgramClassifier> {
     refuse_precision(precision)?;
     let mut model = NgramClassifier::load(folder)?;
-    if asked.is_asked() {
-        let least = Classes::of(Predictor::Ngrams(&model))?.least(asked)?;
+    if asked.is_given() {
+        let least = ThresholdClasses::of_model(Predictor::Ngrams(&model))?.thresholds(asked)?;
         model.set_thresholds(&least)?;
     }
     Ok(Box::leak(Box::new(model)))
@@ -70,7 +70,7 @@ pub(super) fn tagger(folder: &Path, precision: Option<Precision>) -> anyhow::Res
             "--precision: this tagger has no matrix products; leave it out",
             "--precision: このモデルには行列積がありません。指定を外してください"
         );
-        return Err(Usage(problem).into());
+        return Err(UsageError(problem).into());
     }
     precision.into_iter().for_each(|precision| model.set_precision(precision.into()));
     Ok(Box::leak(Box::new(model)))
@@ -78,7 +78,7 @@ pub(super) fn tagger(folder: &Path, precision: Option<Precision>) -> anyhow::Res
 
 /// An n-gram model, which has no products of matrices.
 pub(super) fn ngrams(folder: &Path, precision: Option<Precision>) -> anyhow::Result<&'static NgramClassifier> {
-    ngrams_at(folder, precision, &Thresholds::default())
+    ngrams_with_thresholds(folder, precision, &ThresholdArgs::default())
 }
 
 fn refuse_precision(precision: Option<Precision>) -> anyhow::Result<()> {
@@ -87,7 +87,7 @@ fn refuse_precision(precision: Option<Precision>) -> anyhow::Result<()> {
             "--precision: an n-gram model has no matrix products; leave it out",
             "--precision: n-gram モデルには行列積がありません。指定を外してください"
         );
-        return Err(Usage(problem).into());
+        return Err(UsageError(problem).into());
     }
     Ok(())
 }

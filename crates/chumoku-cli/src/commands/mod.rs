@@ -38,7 +38,6 @@
 //! - `translate`: `translate`
 //! - `written`: output formats of rows
 
-pub(crate) mod apart;
 mod attend;
 mod bench;
 mod check;
@@ -46,6 +45,7 @@ mod columns;
 mod compare;
 mod count;
 mod coverage;
+pub(crate) mod distributed;
 mod doctor;
 mod embed;
 mod errors;
@@ -61,24 +61,24 @@ mod pairs;
 mod pictures;
 mod position;
 mod predict;
-mod profiled;
-mod seen;
+mod row_output;
 mod serve;
 mod shard;
+mod stage_profile;
 mod stream;
 mod table;
-mod tagged;
+mod tagger;
 mod thresholds;
 mod trace;
 mod train;
+mod training_overlap;
 mod translate;
-mod written;
 
 use crate::ExitCode;
-use crate::Usage;
-use crate::args::{Command, DataFormat, Header, Reading};
+use crate::UsageError;
+use crate::args::{Command, DataFormat, HeaderMode, ReadArgs};
 use chumoku::data::{Format, ReadOptions};
-use chumoku::lang::{harmless, is_harmful};
+use chumoku::lang::{is_harmful, sanitize};
 use std::path::Path;
 
 /// Runs the command given.
@@ -90,14 +90,14 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
             "CHUMOKU_ISA: expected scalar, avx2, avx512, avx512bf16 or amx, got {got}; unset it",
             "CHUMOKU_ISA: scalar、avx2、avx512、avx512bf16、amx のいずれかが必要ですが、{got} です。設定を外してください"
         );
-        return Err(Usage(problem).into());
+        return Err(UsageError(problem).into());
     }
     match command {
-        Command::Train(args) => profiled::profiled(args.profile, || train::run(&args)),
+        Command::Train(args) => stage_profile::with_profile(args.profile, || train::run(&args)),
         Command::Eval(args) => eval::run(&args),
         Command::Predict(mut args) => {
-            args.reading.remember(&args.model);
-            profiled::profiled(args.profile, || predict::run(&args))
+            args.reading.use_training_source(&args.model);
+            stage_profile::with_profile(args.profile, || predict::run(&args))
         }
         Command::Join(args) => shard::run(&args),
         Command::Doctor(args) => doctor::run(&args),
@@ -105,11 +105,11 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Nearest(args) => nearest::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Translate(mut args) => {
-            args.reading.remember(&args.model);
+            args.reading.use_training_source(&args.model);
             translate::run(&args)
         }
         Command::Explain(mut args) => {
-            args.reading.remember(&args.model);
+            args.reading.use_training_source(&args.model);
             explain::run(&args)
         }
         Command::Serve(args) => serve::run(&args),
@@ -126,7 +126,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn read_options(reading: &Reading, require_label: bool) -> anyhow::Result<ReadOptions> {
+fn read_options(reading: &ReadArgs, require_label: bool) -> anyhow::Result<ReadOptions> {
     let (format, find_delimiter) = match (reading.format, reading.delimiter) {
         (None, None) => (None, false),
         (None | Some(DataFormat::Tsv), Some('\t')) | (Some(DataFormat::Tsv), None) => (Some(Format::Tsv), false),
@@ -139,7 +139,7 @@ fn read_options(reading: &Reading, require_label: bool) -> anyhow::Result<ReadOp
                 "--delimiter: only CSV has a delimiter to choose, and the format is --format {name}; leave one of them out",
                 "--delimiter: 区切り文字を選べるのは CSV だけですが、--format {name} が指定されています。どちらかを外してください"
             );
-            return Err(Usage(problem).into());
+            return Err(UsageError(problem).into());
         }
         (Some(DataFormat::Jsonl), None) => (Some(Format::JsonLines), false),
         (Some(DataFormat::Json), None) => (Some(Format::Json), false),
@@ -157,19 +157,19 @@ fn read_options(reading: &Reading, require_label: bool) -> anyhow::Result<ReadOp
     options.require_text = true;
     options.format = format;
     options.find_delimiter = find_delimiter;
-    options.kept = reading.kept.clone();
+    options.copies = reading.pipe_buffer.clone();
     options.sheet = reading.sheet.clone();
-    options.beside = reading.beside.clone();
+    options.features = reading.feature_columns.clone();
     options.header = match reading.header {
-        None | Some(Header::Auto) => None,
-        Some(header) => Some(header == Header::Yes),
+        None | Some(HeaderMode::Auto) => None,
+        Some(header) => Some(header == HeaderMode::Yes),
     };
     options.missing = reading.missing.as_ref().map(|values| {
         let is_none = matches!(values.as_slice(), [only] if only.eq_ignore_ascii_case("none"));
         if is_none { Vec::new() } else { values.clone() }
     });
     options.merge_labels = reading.merge_labels.then(Vec::new);
-    options.remembered = reading.remembered.as_ref().map(|source| Box::new(source.options()));
+    options.training_options = reading.training_source.as_ref().map(|source| Box::new(source.options()));
     Ok(options)
 }
 
@@ -180,7 +180,7 @@ fn model_name(folder: &Path) -> String {
 }
 
 /// A word of a command line, in quotes where the system's usual shell needs them.
-fn quoted(word: &str) -> String {
+fn shell_quoted(word: &str) -> String {
     if cfg!(windows) { quoted_for_windows(word) } else { quoted_for_posix(word) }
 }
 
@@ -193,7 +193,7 @@ fn quoted_for_windows(word: &str) -> String {
     match !word.is_empty() && word.chars().all(|letter| letter == '\\' || is_plain(letter)) {
         true => word.to_owned(),
         false => {
-            let word = harmless(word).replace('"', "\\\"");
+            let word = sanitize(word).replace('"', "\\\"");
             // Before the closing quote a backslash would escape it.
             let slashes = word.len() - word.trim_end_matches('\\').len();
             format!("\"{word}{}\"", "\\".repeat(slashes))
@@ -228,7 +228,7 @@ mod tests {
         let windows = ["model", "\"my model\"", r"C:\models\a", "\"it's\"", r#""say \"x\"""#, "\"\"", "感想.csv"];
         assert_eq!(words.map(quoted_for_posix), posix);
         assert_eq!(words.map(quoted_for_windows), windows);
-        assert_eq!(words.map(quoted), if cfg!(windows) { windows } else { posix });
+        assert_eq!(words.map(shell_quoted), if cfg!(windows) { windows } else { posix });
         assert_eq!(quoted_for_posix("a\u{1b}b"), r"$'a\u001bb'");
         assert_eq!(quoted_for_windows(r"C:\my models\"), r#""C:\my models\\""#);
         assert!(!quoted_for_windows("a\u{1b}b").contains('\u{1b}'));

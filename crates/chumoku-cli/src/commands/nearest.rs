@@ -1,18 +1,18 @@
 //! `chumoku nearest`: the rows of a file that mean most nearly what a query does.
 
-use super::embed::{say_how, texts_of, vectors};
+use super::embed::{embed_texts, read_texts, report_pooling};
 use super::{load, read_options};
 use crate::ExitCode;
-use crate::args::Nearest;
-use crate::progress::tell;
-use crate::{Usage, harmless, threads};
-use chumoku::data::Source;
+use crate::args::NearestArgs;
+use crate::progress::print_status;
+use crate::{UsageError, sanitize, threads};
+use chumoku::data::RowSource;
 use chumoku::{EmbedOptions, tr};
 use serde_json::json;
 use std::io::{Write, stdout};
 
-pub(crate) fn run(args: &Nearest) -> anyhow::Result<ExitCode> {
-    threads::start(args.threads)?;
+pub(crate) fn run(args: &NearestArgs) -> anyhow::Result<ExitCode> {
+    threads::start_pool(args.threads)?;
     if let Some(at) = args.queries.iter().position(|query| query.trim().is_empty()) {
         let problem = tr!(
             "query {} of {} is empty; say what to look for",
@@ -20,16 +20,16 @@ pub(crate) fn run(args: &Nearest) -> anyhow::Result<ExitCode> {
             at + 1,
             args.queries.len()
         );
-        return Err(Usage(problem).into());
+        return Err(UsageError(problem).into());
     }
     let model = load::embedder(&args.model, args.precision)?;
-    say_how(model);
-    let source = Source::open(&args.corpus, &read_options(&args.reading, false)?)?;
-    tell(["corpus", "検索対象"], &source.describe());
-    let corpus = texts_of(source)?;
+    report_pooling(model);
+    let source = RowSource::open(&args.corpus, &read_options(&args.reading, false)?)?;
+    print_status(["corpus", "検索対象"], &source.describe());
+    let corpus = read_texts(source)?;
     if corpus.is_empty() {
         let path = args.corpus.display();
-        return Err(Usage(tr!("{path}: there is no row to be found", "{path}: 検索対象の行がありません")).into());
+        return Err(UsageError(tr!("{path}: there is no row to be found", "{path}: 検索対象の行がありません")).into());
     }
     // Models that tell questions from answers name the texts that go before them.
     let prompt = |named: Option<&str>, usual: &[&str]| -> Option<String> {
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Nearest) -> anyhow::Result<ExitCode> {
     let embed = |texts: &[String], prompt: &Option<String>| {
         let mut options = EmbedOptions::default();
         (options.prompt, options.normalize) = (prompt.as_deref(), Some(true));
-        vectors(model, texts, options)
+        embed_texts(model, texts, options)
     };
     // The queries first: a prompt that is not there is known before the work.
     let queries = embed(&args.queries, &of_query)?;
@@ -60,10 +60,10 @@ pub(crate) fn run(args: &Nearest) -> anyhow::Result<ExitCode> {
             continue;
         }
         if args.queries.len() > 1 {
-            writeln!(out, "{}", harmless(query))?;
+            writeln!(out, "{}", sanitize(query))?;
         }
         for (row, score) in found {
-            writeln!(out, "{score:.4}\t{}\t{}", row + 1, harmless(&corpus[row]))?;
+            writeln!(out, "{score:.4}\t{}\t{}", row + 1, sanitize(&corpus[row]))?;
         }
     }
     Ok(ExitCode::SUCCESS)

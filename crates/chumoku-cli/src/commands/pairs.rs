@@ -1,13 +1,13 @@
 //! Models of pairs: two texts from the command line as one, and files that have as many texts a row as a model reads.
 
-use crate::Usage;
+use crate::UsageError;
 use chumoku::{pair, tr};
 use std::borrow::Cow;
 
 /// The texts of a command line as a model reads them: of a model of pairs each two that follow each other are one.
-pub(super) fn of_arguments(texts: Vec<&str>, reads_pairs: bool) -> anyhow::Result<Vec<String>> {
+pub(super) fn from_arguments(texts: Vec<&str>, reads_pairs: bool) -> anyhow::Result<Vec<String>> {
     if !reads_pairs {
-        return Ok(texts.into_iter().map(|text| pair::single(text).into_owned()).collect());
+        return Ok(texts.into_iter().map(|text| pair::remove_separators(text).into_owned()).collect());
     }
     if texts.len().is_multiple_of(2) {
         return Ok(texts.chunks_exact(2).map(|two| pair::join(two[0], two[1])).collect());
@@ -17,17 +17,17 @@ pub(super) fn of_arguments(texts: Vec<&str>, reads_pairs: bool) -> anyhow::Resul
         "this model reads pairs of texts, and {n} cannot be divided by two: give each pair as \"first text\" \"second text\"",
         "このモデルは 2 つのテキストの組を読みますが、{n} 個は 2 で割り切れません。\"1 つ目\" \"2 つ目\" の順に指定してください"
     );
-    Err(Usage(problem).into())
+    Err(UsageError(problem).into())
 }
 
 /// A line as a model reads it: of a model of pairs two texts with a tab between them; `flag` is where it comes from.
-pub(super) fn of_line<'a>(flag: &str, line: &'a str, reads_pairs: bool) -> anyhow::Result<Cow<'a, str>> {
-    pair::of_line(line, reads_pairs).ok_or_else(|| {
+pub(super) fn from_line<'a>(flag: &str, line: &'a str, reads_pairs: bool) -> anyhow::Result<Cow<'a, str>> {
+    pair::from_line(line, reads_pairs).ok_or_else(|| {
         let problem = tr!(
             "{flag}: this model reads pairs of texts: give two, with a tab between them",
             "{flag}: このモデルは 2 つのテキストの組を読みます。2 つのテキストをタブで区切って指定してください"
         );
-        Usage(problem).into()
+        UsageError(problem).into()
     })
 }
 
@@ -46,10 +46,10 @@ pub(super) fn check_rows(reads_pairs: bool, are_pairs: bool) -> anyhow::Result<(
         ),
         _ => return Ok(()),
     };
-    Err(Usage(problem).into())
+    Err(UsageError(problem).into())
 }
 
 /// Whether a text is a pair.
 pub(super) fn is_pair(text: Option<&str>) -> bool {
-    text.is_some_and(|text| pair::parts(text).is_some())
+    text.is_some_and(|text| pair::split(text).is_some())
 }

@@ -1,10 +1,10 @@
 //! Figures in files and on the terminal.
 
 use crate::ExitCode;
-use crate::args::Pictures;
+use crate::args::PictureArgs;
 use crate::output::OutputPath;
 use chumoku_kernels::system::enable_escape_sequences;
-use chumoku_view::{ColourDepth, Figure, Fonts, Lang, Scene, TerminalOptions};
+use chumoku_view::{ColorDepth, Figure, Fonts, Lang, Scene, TerminalOptions};
 use serde_json::Value;
 use std::io::{IsTerminal, Write, stdout};
 
@@ -17,29 +17,29 @@ pub(crate) fn terminal_options(lang: Lang) -> TerminalOptions {
     };
     let mut options = TerminalOptions::default();
     options.width = width;
-    options.colour = colours(is_terminal);
+    options.colour = color_depth(is_terminal);
     options.lang = lang;
     options
 }
 
 /// The colours of standard output. Prepares a Windows console to show them.
-pub(super) fn colours(is_terminal: bool) -> ColourDepth {
+pub(super) fn color_depth(is_terminal: bool) -> ColorDepth {
     match is_terminal && !enable_escape_sequences() {
-        true => ColourDepth::None,
-        false => ColourDepth::detect(is_terminal, |name| std::env::var(name).ok()),
+        true => ColorDepth::None,
+        false => ColorDepth::detect(is_terminal, |name| std::env::var(name).ok()),
     }
 }
 
-impl Pictures {
+impl PictureArgs {
     /// Whether any is asked for.
-    pub(crate) fn any(&self) -> bool {
+    pub(crate) fn is_any_given(&self) -> bool {
         self.svg.is_some() || self.png.is_some() || self.pdf.is_some()
     }
 
     /// The fonts to draw with; finding them takes longer than a picture.
     pub(crate) fn fonts(&self) -> anyhow::Result<Fonts> {
         Ok(match &self.font {
-            Some(path) => Fonts::of_file(path)?,
+            Some(path) => Fonts::from_file(path)?,
             None => Fonts::installed()?,
         })
     }
@@ -49,7 +49,7 @@ impl Pictures {
         &self,
         fonts: &Fonts,
         scene: &Scene,
-        outcome: &mut Outcome,
+        outcome: &mut OutputFiles,
         place: impl Fn(&OutputPath, &str) -> OutputPath,
     ) {
         let mut one = |path: &Option<OutputPath>, form: &str, bytes: &dyn Fn() -> chumoku::Result<Vec<u8>>| {
@@ -64,11 +64,11 @@ impl Pictures {
     }
 
     /// Writes the files that are asked for.
-    pub(super) fn write(&self, figure: &Figure, outcome: &mut Outcome) {
-        if self.any() {
+    pub(super) fn write(&self, figure: &Figure, outcome: &mut OutputFiles) {
+        if self.is_any_given() {
             match self.fonts() {
                 Ok(fonts) => self.draw(&fonts, &figure.scene(), outcome, |path, _| path.clone()),
-                Err(error) => outcome.failed(error),
+                Err(error) => outcome.add_problem(error),
             }
         }
     }
@@ -76,29 +76,29 @@ impl Pictures {
 
 /// What became of several files: that one of them cannot be made is no reason to withhold the others.
 #[derive(Default)]
-pub(crate) struct Outcome {
+pub(crate) struct OutputFiles {
     pub(crate) written: Vec<OutputPath>,
     problems: Vec<anyhow::Error>,
 }
 
-impl Outcome {
+impl OutputFiles {
     /// Writes a file, all of it or nothing.
     pub(crate) fn write<B: AsRef<[u8]>>(&mut self, path: &OutputPath, bytes: impl FnOnce() -> anyhow::Result<B>) {
         match bytes().and_then(|bytes| Ok(path.write(bytes)?)) {
             Ok(()) => self.written.push(path.clone()),
-            Err(error) => self.failed(error),
+            Err(error) => self.add_problem(error),
         }
     }
 
     /// Keeps a problem, once if several files have the same.
-    fn failed(&mut self, problem: anyhow::Error) {
+    fn add_problem(&mut self, problem: anyhow::Error) {
         if !self.problems.iter().any(|other| format!("{other:#}") == format!("{problem:#}")) {
             self.problems.push(problem);
         }
     }
 
     /// Says what was written.
-    pub(super) fn say(&self) {
+    pub(super) fn report(&self) {
         for path in &self.written {
             say!("{}", chumoku::tr!("wrote {}", "{} を書き出しました", path.display()));
         }
@@ -119,24 +119,24 @@ impl Outcome {
 }
 
 /// What is shown beside the picture itself.
-pub(crate) struct Shown<'a> {
+pub(crate) struct FigureOutputs<'a> {
     pub(crate) html: Option<&'a OutputPath>,
     pub(crate) json: Option<&'a OutputPath>,
     /// What the terminal shows; the figure unless it is given.
     pub(crate) text: Option<String>,
 }
 
-impl Shown<'_> {
+impl FigureOutputs<'_> {
     /// Writes the page, the pictures and the JSON where they are asked for, and the text unless the JSON goes to standard
     /// output. All that can be written is, and then it fails if something could not be.
-    pub(crate) fn show(
+    pub(crate) fn write_all(
         self,
-        pictures: &Pictures,
+        pictures: &PictureArgs,
         figure: &Figure,
         page: impl FnOnce() -> anyhow::Result<String>,
         json: impl Fn() -> Value,
     ) -> anyhow::Result<ExitCode> {
-        let mut outcome = Outcome::default();
+        let mut outcome = OutputFiles::default();
         pictures.write(figure, &mut outcome);
         if let Some(path) = self.html {
             outcome.write(path, page);
@@ -150,7 +150,7 @@ impl Shown<'_> {
             outcome.result()?;
             return Ok(ExitCode::SUCCESS);
         }
-        outcome.say();
+        outcome.report();
         if is_dash {
             writeln!(stdout(), "{}", json())?;
         } else {

@@ -1,19 +1,19 @@
 //! `chumoku position`: the numbers by which positions are told apart.
 
 use super::model_name;
-use super::pictures::Shown;
+use super::pictures::FigureOutputs;
 use crate::ExitCode;
-use crate::Usage;
-use crate::args::{Encoding, Position, PositionView};
+use crate::UsageError;
+use crate::args::{EncodingKind, PositionArgs, PositionView};
 use chumoku::tr;
 use chumoku_view::{Figure, Lang, PositionalEncoding, figures_to_html};
 
-fn encoding(args: &Position) -> anyhow::Result<PositionalEncoding> {
+fn encoding(args: &PositionArgs) -> anyhow::Result<PositionalEncoding> {
     /// More would be no picture, and would not fit into memory.
     const MOST: usize = 4096;
     for (flag, given) in [("--length", args.length), ("--d-model", args.d_model)] {
         if given > MOST {
-            return Err(Usage(tr!(
+            return Err(UsageError(tr!(
                 "{flag} {given}: expected 1 to {MOST}",
                 "{flag} {given}: 1 から {MOST} まででなければなりません"
             ))
@@ -21,23 +21,23 @@ fn encoding(args: &Position) -> anyhow::Result<PositionalEncoding> {
         }
     }
     if let Some(folder) = &args.model {
-        return Ok(PositionalEncoding::of_model(folder, args.length, &model_name(folder))?);
+        return Ok(PositionalEncoding::from_model(folder, args.length, &model_name(folder))?);
     }
     match (args.kind, args.base) {
-        (Encoding::Rotary, base) => Ok(PositionalEncoding::rotary(args.length, args.d_model, base)?),
-        (Encoding::Sinusoidal, None) => Ok(PositionalEncoding::sinusoidal(args.length, args.d_model)),
-        (Encoding::Sinusoidal, Some(_)) => {
+        (EncodingKind::Rotary, base) => Ok(PositionalEncoding::rotary(args.length, args.d_model, base)?),
+        (EncodingKind::Sinusoidal, None) => Ok(PositionalEncoding::sinusoidal(args.length, args.d_model)),
+        (EncodingKind::Sinusoidal, Some(_)) => {
             let problem = tr!(
                 "--base: sinusoidal encodings always use 10000; to choose a base, add --kind rotary",
                 "--base: 正弦波の位置符号化では常に 10000 です。--kind rotary を付けてください"
             );
-            Err(Usage(problem).into())
+            Err(UsageError(problem).into())
         }
     }
 }
 
 /// Refuses pages and pictures of more numbers than programs show. The terminal and JSON take them all.
-fn check_drawn(args: &Position, encoding: &PositionalEncoding) -> anyhow::Result<()> {
+fn check_drawn(args: &PositionArgs, encoding: &PositionalEncoding) -> anyhow::Result<()> {
     const MOST: usize = 1 << 19;
     let (length, dimensions) = encoding.table().dim();
     let pictures = &args.pictures;
@@ -53,7 +53,7 @@ fn check_drawn(args: &Position, encoding: &PositionalEncoding) -> anyhow::Result
     if count <= MOST {
         return Ok(());
     }
-    Err(Usage(tr!(
+    Err(UsageError(tr!(
         "a picture of {length}×{columns} = {count} numbers is more than programs show (at most {MOST}); take a smaller \
          --length or --d-model, or --json for the numbers",
         "{length}×{columns} = {count} 個の数値の図は大きすぎて表示できません（上限 {MOST} 個）。--length か --d-model \
@@ -62,7 +62,7 @@ fn check_drawn(args: &Position, encoding: &PositionalEncoding) -> anyhow::Result
     .into())
 }
 
-pub(crate) fn run(args: &Position) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &PositionArgs) -> anyhow::Result<ExitCode> {
     let encoding = encoding(args)?;
     check_drawn(args, &encoding)?;
     let lang = chumoku::lang::lang();
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Position) -> anyhow::Result<ExitCode> {
         PositionView::Curves => encoding.curves(lang),
         PositionView::Similarity => encoding.similarity(lang),
         PositionView::Wavelengths => encoding.wavelength_figure(lang).ok_or_else(|| {
-            Usage(tr!(
+            UsageError(tr!(
                 "--view wavelengths: learned positions have none; try heatmap, curves or similarity",
                 "--view wavelengths: 学習された位置に波長はありません。heatmap、curves、similarity のいずれかにしてください"
             ))
@@ -82,6 +82,6 @@ pub(crate) fn run(args: &Position) -> anyhow::Result<ExitCode> {
         let figures: Vec<[Figure; 2]> = english.into_iter().zip(japanese).map(|(en, ja)| [en, ja]).collect();
         Ok(figures_to_html(&figure.title, &figures, lang))
     };
-    let shown = Shown { html: args.html.as_ref(), json: args.json.as_ref(), text: None };
-    shown.show(&args.pictures, &figure, page, || figure.to_json())
+    let shown = FigureOutputs { html: args.html.as_ref(), json: args.json.as_ref(), text: None };
+    shown.write_all(&args.pictures, &figure, page, || figure.to_json())
 }

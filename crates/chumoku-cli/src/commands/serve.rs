@@ -1,18 +1,18 @@
 //! `chumoku serve`: models as a service over HTTP.
 
 use super::model_name;
-use crate::args::{LogForm, Serve};
-use crate::{ExitCode, Usage, threads};
+use crate::args::{LogFormatArg, ServeArgs};
+use crate::{ExitCode, UsageError, threads};
 use chumoku::tr;
-use chumoku_server::{Error, Limits, Log, Options, serve};
+use chumoku_server::{Limits, LogFormat, ServeError, ServeOptions, serve};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Where the key is looked for: not among the flags, which other users of the machine can see.
-const KEY: &str = "CHUMOKU_API_KEY";
+const KEY_VARIABLE: &str = "CHUMOKU_API_KEY";
 
-pub(crate) fn run(args: &Serve) -> anyhow::Result<ExitCode> {
-    threads::start(args.threads)?;
+pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
+    threads::start_pool(args.threads)?;
     let mut limits = Limits::default();
     limits.body = args.max_body;
     limits.texts = args.max_texts;
@@ -29,41 +29,41 @@ pub(crate) fn run(args: &Serve) -> anyhow::Result<ExitCode> {
     limits.wait = args.wait_timeout;
     limits.compute = args.compute_timeout;
     limits.drain = args.drain_timeout;
-    let mut options = Options::default();
+    let mut options = ServeOptions::default();
     options.host.clone_from(&args.host);
     options.port = args.port;
-    options.key = key()?;
+    options.key = api_key()?;
     options.no_key = args.no_key;
     options.log = match args.log {
-        LogForm::Text => Log::Text,
-        LogForm::Json => Log::Json,
-        LogForm::Off => Log::Off,
+        LogFormatArg::Text => LogFormat::Text,
+        LogFormatArg::Json => LogFormat::Json,
+        LogFormatArg::Off => LogFormat::Off,
     };
     options.limits = limits;
-    match serve(args.models.iter().map(|given| named(given)).collect(), options) {
+    match serve(args.models.iter().map(|given| name_and_folder(given)).collect(), options) {
         Ok(()) => Ok(ExitCode::SUCCESS),
-        Err(Error::Usage(problem)) => Err(Usage(problem).into()),
-        Err(Error::Model(error)) => Err(error.into()),
+        Err(ServeError::Usage(problem)) => Err(UsageError(problem).into()),
+        Err(ServeError::Model(error)) => Err(error.into()),
         Err(error) => Err(error.into()),
     }
 }
 
-fn key() -> anyhow::Result<Option<String>> {
-    let Some(key) = std::env::var_os(KEY) else { return Ok(None) };
+fn api_key() -> anyhow::Result<Option<String>> {
+    let Some(key) = std::env::var_os(KEY_VARIABLE) else { return Ok(None) };
     match key.into_string() {
         Ok(key) if !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_graphic()) => Ok(Some(key)),
         _ => {
             let problem = tr!(
-                "{KEY}: expected a key of printable ASCII characters without spaces; unset it to serve without one",
-                "{KEY}: 空白以外の印字可能な ASCII 文字のキーが必要です。キーを使わない場合は設定を外してください"
+                "{KEY_VARIABLE}: expected a key of printable ASCII characters without spaces; unset it to serve without one",
+                "{KEY_VARIABLE}: 空白以外の印字可能な ASCII 文字のキーが必要です。キーを使わない場合は設定を外してください"
             );
-            Err(Usage(problem).into())
+            Err(UsageError(problem).into())
         }
     }
 }
 
 /// The name and the folder of a model: NAME=FOLDER, or a folder that has its own name.
-fn named(given: &Path) -> (String, PathBuf) {
+fn name_and_folder(given: &Path) -> (String, PathBuf) {
     if let (Some((name, folder)), false) = (given.to_str().and_then(|text| text.split_once('=')), given.exists())
         && !name.is_empty()
         && !name.contains(std::path::is_separator)

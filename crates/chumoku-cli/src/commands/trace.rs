@@ -1,37 +1,37 @@
 //! `chumoku trace`: attention in numbers, step by step.
 
-mod merged;
-mod searched;
+mod beam_search;
+mod merges;
 
 use super::pictures::terminal_options;
 use super::{load, model_name};
 use crate::ExitCode;
-use crate::args::{AttentionPart, Depth, Format, Trace};
+use crate::args::{AttentionPart, TraceArgs, TraceDepth, TraceFormat};
 use crate::output::{self, OutputPath};
-use crate::{Usage, threads};
-use chumoku::models::TranslatorPart;
+use crate::{UsageError, threads};
+use chumoku::models::TranslatorAttention;
 use chumoku::{ModelKind, pair, tr};
 use chumoku_view::TerminalOptions;
-use chumoku_view::trace::{self, AttentionPlace, TraceOptions, WorkedExample, builtin};
+use chumoku_view::trace::{self, HeadSelection, TraceOptions, WorkedExample, builtin};
 use std::io::{IsTerminal, Write, stdout};
 
-pub(crate) fn run(args: &Trace) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &TraceArgs) -> anyhow::Result<ExitCode> {
     let lang = chumoku::lang::lang();
     if let (Some(beam), Some(folder), Some(text)) = (args.beam, &args.model, &args.text) {
-        return searched::run(args, beam, (folder.as_path(), text.as_str()));
+        return beam_search::run(args, beam, (folder.as_path(), text.as_str()));
     }
     if let (true, Some(folder), Some(text)) = (args.tokens, &args.model, &args.text) {
-        return merged::run(args, folder, text);
+        return merges::run(args, folder, text);
     }
-    let trace = made(args)?;
+    let trace = build_trace(args)?;
     let depth = match args.depth {
-        Depth::Shapes => trace::Depth::Shapes,
-        Depth::Steps => trace::Depth::Steps,
-        Depth::All => trace::Depth::All,
+        TraceDepth::Shapes => trace::TraceDepth::Shapes,
+        TraceDepth::Steps => trace::TraceDepth::Steps,
+        TraceDepth::All => trace::TraceDepth::All,
     };
-    let size = args.size.unwrap_or(if args.format() == Format::Html { 64 } else { 12 });
+    let size = args.size.unwrap_or(if args.format() == TraceFormat::Html { 64 } else { 12 });
     // A file is no terminal, whatever is one.
-    let TerminalOptions { width, colour, .. } = match output::file(&args.out) {
+    let TerminalOptions { width, colour, .. } = match output::output_file(&args.out) {
         None => terminal_options(lang),
         Some(_) => TerminalOptions::default(),
     };
@@ -43,27 +43,27 @@ pub(crate) fn run(args: &Trace) -> anyhow::Result<ExitCode> {
     options.width = width;
     options.colour = colour;
     let bytes = match args.format() {
-        Format::Text => trace.to_text(&options).into_bytes(),
-        Format::Md => trace.to_markdown(&options).into_bytes(),
-        Format::Html => trace.to_html(&options).into_bytes(),
-        Format::Latex => trace.to_latex(&options).into_bytes(),
-        Format::Json => format!("{}\n", trace.to_json(lang)).into_bytes(),
-        Format::Xlsx => trace.to_xlsx(&options)?,
+        TraceFormat::Text => trace.to_text(&options).into_bytes(),
+        TraceFormat::Md => trace.to_markdown(&options).into_bytes(),
+        TraceFormat::Html => trace.to_html(&options).into_bytes(),
+        TraceFormat::Latex => trace.to_latex(&options).into_bytes(),
+        TraceFormat::Json => format!("{}\n", trace.to_json(lang)).into_bytes(),
+        TraceFormat::Xlsx => trace.to_xlsx(&options)?,
     };
-    if output::file(&args.out).is_none() && args.format() == Format::Xlsx && stdout().is_terminal() {
+    if output::output_file(&args.out).is_none() && args.format() == TraceFormat::Xlsx && stdout().is_terminal() {
         let problem = tr!(
             "--format xlsx: a terminal cannot show a spreadsheet; add --out FILE.xlsx",
             "--format xlsx: 表計算ファイルは端末に表示できません。--out FILE.xlsx を付けてください"
         );
-        return Err(Usage(problem).into());
+        return Err(UsageError(problem).into());
     }
-    deliver(&args.out, &bytes)?;
+    write_output(&args.out, &bytes)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Writes what was made into a file, or else to standard output.
-fn deliver(out: &Option<OutputPath>, bytes: &[u8]) -> anyhow::Result<()> {
-    if let Some(path) = output::file(out) {
+fn write_output(out: &Option<OutputPath>, bytes: &[u8]) -> anyhow::Result<()> {
+    if let Some(path) = output::output_file(out) {
         path.write(bytes)?;
         say!("{}", tr!("wrote {}", "{} を書き出しました", path.display()));
         return Ok(());
@@ -76,7 +76,7 @@ fn deliver(out: &Option<OutputPath>, bytes: &[u8]) -> anyhow::Result<()> {
 }
 
 /// Whether the flags are for a model of this kind.
-fn check_flags(args: &Trace, kind: ModelKind) -> anyhow::Result<()> {
+fn check_flags(args: &TraceArgs, kind: ModelKind) -> anyhow::Result<()> {
     let is_class = kind == ModelKind::Classifier && args.target.is_some();
     let problem = match kind {
         ModelKind::Translator => return Ok(()),
@@ -99,11 +99,11 @@ fn check_flags(args: &Trace, kind: ModelKind) -> anyhow::Result<()> {
         ),
         _ => return Ok(()),
     };
-    Err(Usage(problem).into())
+    Err(UsageError(problem).into())
 }
 
-fn no_second() -> Usage {
-    Usage(tr!(
+fn missing_second_text() -> UsageError {
+    UsageError(tr!(
         "--text: this model reads two texts: give both, with a tab between them, as --text \"$(printf 'first\\tsecond')\"",
         "--text: このモデルは 2 つのテキストの組を読みます。--text \"$(printf '1 つ目\\t2 つ目')\" のように、2 つのテキストをタブで区切って\
          指定してください"
@@ -111,18 +111,18 @@ fn no_second() -> Usage {
 }
 
 /// The trace of a model.
-fn of_model(args: &Trace) -> anyhow::Result<trace::Trace> {
+fn trace_model(args: &TraceArgs) -> anyhow::Result<trace::Trace> {
     // The parser lets a trace without example or file through only with both of these.
     let (Some(folder), Some(text)) = (&args.model, &args.text) else {
         let problem = tr!(
             "expected --example NAME, --input FILE, or --model DIR --text T",
             "--example NAME、--input FILE、--model DIR --text T のいずれかが必要です"
         );
-        return Err(Usage(problem).into());
+        return Err(UsageError(problem).into());
     };
-    threads::start(None)?;
-    let place = AttentionPlace { layer: args.layer.map(|layer| layer - 1), head: args.head - 1 };
-    let (kind, name) = (super::explain::with_attention(folder)?, model_name(folder));
+    threads::start_pool(None)?;
+    let place = HeadSelection { layer: args.layer.map(|layer| layer - 1), head: args.head - 1 };
+    let (kind, name) = (super::explain::require_attention(folder)?, model_name(folder));
     check_flags(args, kind)?;
     let target = args.target.as_deref();
     let attention = match kind {
@@ -133,9 +133,9 @@ fn of_model(args: &Trace) -> anyhow::Result<trace::Trace> {
         ModelKind::Encoder => load::embedder(folder, args.precision)?.record(text, place)?,
         ModelKind::Translator => {
             let part = match args.part {
-                Some(AttentionPart::Encoder) => TranslatorPart::Encoder,
-                Some(AttentionPart::Decoder) => TranslatorPart::Decoder,
-                Some(AttentionPart::Cross) | None => TranslatorPart::Cross,
+                Some(AttentionPart::Encoder) => TranslatorAttention::Encoder,
+                Some(AttentionPart::Decoder) => TranslatorAttention::Decoder,
+                Some(AttentionPart::Cross) | None => TranslatorAttention::Cross,
             };
             let model = load::translator(folder, args.precision)?;
             match args.backward {
@@ -146,21 +146,21 @@ fn of_model(args: &Trace) -> anyhow::Result<trace::Trace> {
         // Says what is wrong with a model of another kind.
         _ => {
             let model = load::classifier(folder, args.precision)?;
-            let text = &pair::of_line(text, model.config().reads_pairs()).ok_or_else(no_second)?;
+            let text = &pair::from_line(text, model.config().reads_pairs()).ok_or_else(missing_second_text)?;
             if args.backward { model.record_backward(text, place, target)? } else { model.record(text, place)? }
         }
     };
-    Ok(trace::Trace::of_model(attention, &name)?)
+    Ok(trace::Trace::from_model(attention, &name)?)
 }
 
 /// The trace that was asked for.
-fn made(args: &Trace) -> anyhow::Result<trace::Trace> {
+fn build_trace(args: &TraceArgs) -> anyhow::Result<trace::Trace> {
     let (name, example) = match (&args.example, &args.input) {
         (Some(name), _) => (name.clone(), builtin(name)?),
         (None, Some(path)) => (path.display().to_string(), WorkedExample::open(path)?),
-        (None, None) => return of_model(args),
+        (None, None) => return trace_model(args),
     };
-    let fault = |problem: String| chumoku::Error::Example { doing: "tracing", file: name.clone(), problem };
+    let fault = |problem: String| chumoku::Error::Example { action: "tracing", file: name.clone(), problem };
     let trace = match args.backward {
         true => example.trace_backward(args.head - 1),
         false => example.trace(args.head - 1),

@@ -1,19 +1,19 @@
 //! `chumoku translate`: texts given, or every row of a file or of standard input, as a stream.
 
 use super::load;
-use super::stream::{Given, stream};
-use super::written::Form;
+use super::row_output::AnswerFormat;
+use super::stream::{CommandInput, stream};
 use crate::ExitCode;
-use crate::args::Translate;
-use crate::{Usage, harmless, threads};
+use crate::args::TranslateArgs;
+use crate::{UsageError, sanitize, threads};
 use chumoku::answers;
-use chumoku::data::Source;
+use chumoku::data::RowSource;
 use chumoku::{TextTranslator, TranslateOptions, Translation, tr};
 use serde_json::Value;
 use std::io::{Write, stdout};
 
-pub(crate) fn run(args: &Translate) -> anyhow::Result<ExitCode> {
-    threads::start(args.threads)?;
+pub(crate) fn run(args: &TranslateArgs) -> anyhow::Result<ExitCode> {
+    threads::start_pool(args.threads)?;
     let model = load::translator(&args.model, args.precision)?;
     if args.n_best > args.beam {
         let problem = tr!(
@@ -22,23 +22,23 @@ pub(crate) fn run(args: &Translate) -> anyhow::Result<ExitCode> {
             args.beam,
             args.n_best
         );
-        return Err(Usage(problem).into());
+        return Err(UsageError(problem).into());
     }
     let mut options = TranslateOptions::default();
     options.beam = args.beam;
     options.length_penalty = args.length_penalty;
     let mut cut = 0;
-    let texts = match Given::of("translate", args.input.as_deref(), &args.texts, &args.reading, false)? {
-        Given::Rows(source) => {
-            let code = rows(args, model, &options, *source, &mut cut);
-            tell_of_cuts(model, cut);
+    let texts = match CommandInput::open("translate", args.input.as_deref(), &args.texts, &args.reading, false)? {
+        CommandInput::Rows(source) => {
+            let code = translate_rows(args, model, &options, *source, &mut cut);
+            report_truncation(model, cut);
             return code;
         }
-        Given::Texts(texts) => texts,
+        CommandInput::Texts(texts) => texts,
     };
     let mut out = stdout().lock();
     for (text, translation) in texts.iter().zip(model.translate(&texts, &options)?) {
-        cut += usize::from(translation.is_cut);
+        cut += usize::from(translation.is_truncated);
         if args.json {
             writeln!(
                 out,
@@ -49,31 +49,31 @@ pub(crate) fn run(args: &Translate) -> anyhow::Result<ExitCode> {
         }
         for (at, (text, _)) in translation.hypotheses.iter().take(args.n_best).enumerate() {
             match args.n_best {
-                1 => writeln!(out, "{}", harmless(text))?,
-                _ => writeln!(out, "{}\t{}", translation.rounded_score(at), harmless(text))?,
+                1 => writeln!(out, "{}", sanitize(text))?,
+                _ => writeln!(out, "{}\t{}", translation.rounded_score(at), sanitize(text))?,
             }
         }
     }
-    tell_of_cuts(model, cut);
+    report_truncation(model, cut);
     Ok(ExitCode::SUCCESS)
 }
 
 /// The rows of a source, each with its translation; counts the sources that were cut.
-fn rows(
-    args: &Translate,
+fn translate_rows(
+    args: &TranslateArgs,
     model: &TextTranslator,
     options: &TranslateOptions,
-    source: Source,
+    source: RowSource,
     cut: &mut usize,
 ) -> anyhow::Result<ExitCode> {
     let mut translate = |texts: &[&str]| -> anyhow::Result<Vec<Translation>> {
         let found = model.translate(texts, options)?;
-        *cut += found.iter().filter(|translation| translation.is_cut).count();
+        *cut += found.iter().filter(|translation| translation.is_truncated).count();
         Ok(found)
     };
     if args.json {
         let unanswered = ["translation", "score"].into_iter().map(|key| (key.to_owned(), Value::Null)).collect();
-        return stream(source, Form::Objects { unanswered }, args.strict, |texts| {
+        return stream(source, AnswerFormat::Objects { unanswered }, args.strict, |texts| {
             let found = translate(texts)?;
             let answers = texts.iter().zip(&found);
             answers
@@ -90,7 +90,7 @@ fn rows(
         })
         .collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    stream(source, Form::columns(&names, args.bom), args.strict, |texts| {
+    stream(source, AnswerFormat::columns(&names, args.bom), args.strict, |texts| {
         let added = |translation: &Translation| {
             let each = translation.hypotheses.iter().enumerate().take(args.n_best);
             let mut values: Vec<Value> =
@@ -102,8 +102,8 @@ fn rows(
     })
 }
 
-fn tell_of_cuts(model: &TextTranslator, cut: usize) {
+fn report_truncation(model: &TextTranslator, cut: usize) {
     if cut > 0 {
-        super::train::translate::tell_of_cuts(cut, model.config().model.max_length - 1);
+        super::train::translate::report_truncation(cut, model.config().model.max_length - 1);
     }
 }

@@ -1,7 +1,7 @@
 //! `chumoku attend`: ONNX's own tests of the operator, the forms of files, flags, and every way to be refused.
 
 use crate::common::{Place, random};
-use chumoku::output::Inputs;
+use chumoku::output::InputFiles;
 use chumoku::tensors::{Tensor, TensorFile};
 use std::path::{Path, PathBuf};
 
@@ -77,8 +77,8 @@ fn place() -> Place {
         let tensor = Tensor::new(&[2, length, 6], numbers(seed as u64, 2 * length * 6)).unwrap();
         file.tensors.insert(name.to_owned(), tensor);
     }
-    file.write(&place.path("x.safetensors"), &Inputs::none()).unwrap();
-    file.write(&place.path("x.npz"), &Inputs::none()).unwrap();
+    file.write(&place.path("x.safetensors"), &InputFiles::empty()).unwrap();
+    file.write(&place.path("x.npz"), &InputFiles::empty()).unwrap();
     place
 }
 
@@ -155,7 +155,7 @@ fn flags_go_before_the_file() {
     }
     let attributes = r#"{"is_causal": 1, "q_num_heads": 2, "kv_num_heads": 2, "softcap": 0.5}"#;
     file.metadata.insert("attributes".into(), attributes.into());
-    file.write(&place.path("in.safetensors"), &Inputs::none()).unwrap();
+    file.write(&place.path("in.safetensors"), &InputFiles::empty()).unwrap();
     let run = |flags: &[&str]| {
         place.run(&[&["attend", "in.safetensors", "-o", "y.npz"], flags].concat()).ok();
         TensorFile::read(&place.path("y.npz")).unwrap()
@@ -173,7 +173,7 @@ fn what_cannot_be_used_is_refused() {
     let with = |name: &str, tensor: Tensor| {
         let mut file = TensorFile::read(&place.path("x.npz")).unwrap();
         file.tensors.insert(name.to_owned(), tensor);
-        file.write(&place.path("bad.safetensors"), &Inputs::none()).unwrap();
+        file.write(&place.path("bad.safetensors"), &InputFiles::empty()).unwrap();
     };
     let refuses = |input: &str, flags: &[&str], words: &[&str]| {
         place.refuses(&[&["attend", input], flags].concat(), words);
@@ -214,7 +214,7 @@ fn what_cannot_fit_is_refused_before_the_work_starts() {
     for name in ["Q", "K", "V"] {
         file.tensors.insert(name.to_owned(), zeros());
     }
-    file.write(&place.path("long.safetensors"), &Inputs::none()).unwrap();
+    file.write(&place.path("long.safetensors"), &InputFiles::empty()).unwrap();
     let window = ["attend", "long.safetensors", "--left-window-size=0", "--right-window-size=0"];
     let said = [
         "long.safetensors: qk_matmul_output: with its shape [1, 1, 1000000, 1000000] the results take 4.0 TB of memory",

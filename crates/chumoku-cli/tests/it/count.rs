@@ -35,7 +35,7 @@ fn check_folder(place: &Place, model: &str, kind: &str, network: &str) {
 }
 
 fn thousands(n: u64) -> String {
-    chumoku::data::thousands_wide(n.into())
+    chumoku::data::format_thousands_wide(n.into())
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn figures_above_two_to_the_64_are_shown_whole() {
     let [n, d] = [10_000_000u128, 16_384];
     let work = 4 * 32 * (2 * n * n * d + 12 * n * d * d);
     let text = place.run(&args).ok().stdout;
-    assert!(text.contains(&chumoku::data::thousands_wide(work)), "{text}");
+    assert!(text.contains(&chumoku::data::format_thousands_wide(work)), "{text}");
     let json = place.run(&[&args[..], &["--json"]].concat()).ok().stdout;
     assert!(json.contains(&format!(r#""multiply_adds":{work},"bytes":"#)), "{json}");
     assert!(json.contains(&format!(r#""multiply_adds":{},"#, 32 * n * n * d)), "{json}");

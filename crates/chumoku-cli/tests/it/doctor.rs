@@ -1,13 +1,13 @@
 //! `chumoku doctor`: wrong labels, duplicates, leaks, broken texts, and what to label next.
 
 use crate::common::{Page, Place, csv, random, reviews};
-use chumoku::data::{ReadOptions, Source};
+use chumoku::data::{ReadOptions, RowSource};
 use std::collections::{BTreeMap, BTreeSet};
 use unicode_width::UnicodeWidthStr;
 
 /// Rows of a table by its `finding`: each line, text, label, suggestion and score.
 fn findings(place: &Place, name: &str) -> BTreeMap<String, Vec<[String; 6]>> {
-    let source = Source::open(&place.path(name), &ReadOptions::default()).unwrap();
+    let source = RowSource::open(&place.path(name), &ReadOptions::default()).unwrap();
     let names = ["file", "line", "text", "label", "finding", "suggestion", "score", "reason"];
     assert_eq!(source.layout().columns, names);
     let mut found: BTreeMap<String, Vec<[String; 6]>> = BTreeMap::new();

@@ -256,12 +256,12 @@ fn onnxruntime_computes_what_the_network_does() {
             (0..length.min(config.max_length)).map(|_| (random(&mut state) * config.vocab_size as f64) as u32).collect()
         };
         let mut rows: Vec<Vec<u32>> = [9, 1, 30, 4].into_iter().map(&mut row).collect();
-        if let Some(separator) = config.input.separator {
+        if let Some(separator) = config.embeddings.separator {
             // The second text of two rows is of another kind.
             (rows[0][3], rows[2][11], rows[2][20]) = (separator, separator, separator);
         }
-        assert_eq!(config.input.separator.is_some(), folder == "pairs");
-        let offsets = Offsets::of_lengths(rows.iter().map(Vec::len));
+        assert_eq!(config.embeddings.separator.is_some(), folder == "pairs");
+        let offsets = Offsets::from_lengths(rows.iter().map(Vec::len));
         let network = Classifier::new(config.clone()).unwrap();
         expected.push(network.logits(model.params(), &rows.concat(), &offsets).unwrap());
         tasks.push(json!({ "file": file, "rows": rows }));

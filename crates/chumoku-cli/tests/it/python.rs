@@ -134,7 +134,7 @@ for path in sys.argv[2:]:
         let ours = tokenizer.encode(text).unwrap().ids;
         assert_eq!(ids(2), ours, "{file}: {text:?}");
         // With special tokens, what the model is given: a translator's source and target end with [CLS].
-        let cls = [tokenizer.cls()];
+        let cls = [tokenizer.cls_id()];
         let is_translator = file.starts_with("joint") || file.starts_with("apart");
         let fed = if is_translator { [&ours[..], &cls].concat() } else { [&cls[..], &ours].concat() };
         assert_eq!(ids(3), fed, "{file}: {text:?}");

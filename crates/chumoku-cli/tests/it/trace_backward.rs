@@ -2,9 +2,9 @@
 //! loss.
 
 use crate::common::Place;
-use chumoku::models::{Classifier, LanguageModel, PairBatch, Translator};
+use chumoku::models::{Classifier, LanguageModel, TranslationBatch, Translator};
 use chumoku::nn::{Mode, Offsets};
-use chumoku::params::{Layout, Params};
+use chumoku::params::{ParamLayout, Params};
 use chumoku::text::TextTokenizer;
 use chumoku::{TextClassifier, TextGenerator, TextTranslator};
 use chumoku_kernels::{AdamW, CrossEntropy, adamw_step};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 const NEAR: f64 = 1e-5;
 
 /// The numbers of a model, in double precision.
-fn exactly(params: &Params<f32>, layout: &Arc<Layout>) -> Params<f64> {
+fn exactly(params: &Params<f32>, layout: &Arc<ParamLayout>) -> Params<f64> {
     let mut exact = Params::zeros(layout);
     assert_eq!(exact.values().len(), params.values().len());
     exact.values_mut().iter_mut().zip(params.values()).for_each(|(to, x)| *to = f64::from(*x));
@@ -43,7 +43,7 @@ fn matrix(step: &Value) -> Vec<Vec<f64>> {
 
 /// What a model is, as far as it is compared.
 struct Model<'a> {
-    layout: &'a Arc<Layout>,
+    layout: &'a Arc<ParamLayout>,
     params: Params<f64>,
     /// The loss, and its gradient added to the second, as training has it.
     loss: &'a dyn Fn(&Params<f64>, &mut Params<f64>) -> f64,
@@ -149,7 +149,7 @@ fn gradients_of_a_classifier_are_those_of_training() {
         let trace = trace(layer, &["--target", name]);
         assert_eq!((&trace["loss"]["of"], &trace["loss"]["class"]), (&json!("class"), &json!(name)));
         let ids = ids(&place, "films/tokenizer.json", &trace["tokens"]);
-        let offsets = Offsets::of_lengths([ids.len()]);
+        let offsets = Offsets::from_lengths([ids.len()]);
         let loss = |p: &Params<f64>, grads: &mut Params<f64>| {
             let options = CrossEntropy { label_smoothing: 0.0, class_weights: None, row_weights: None };
             network.loss(p, (&ids, &offsets), &[class as u32], &options, Mode::Eval, grads).unwrap()
@@ -246,7 +246,7 @@ fn gradients_of_a_language_model_are_those_of_training() {
         assert_eq!(trace["loss"]["of"], "next_tokens");
         let ids = ids(&place, "lm/tokenizer.json", &trace["tokens"]);
         let (known, next) = (&ids[..ids.len() - 1], &ids[1..]);
-        let offsets = Offsets::of_lengths([known.len()]);
+        let offsets = Offsets::from_lengths([known.len()]);
         let loss = |p: &Params<f64>, grads: &mut Params<f64>| {
             network.loss(p, [known, next], &offsets, Mode::Eval, Some(grads)).unwrap()
         };
@@ -281,7 +281,7 @@ fn gradients_of_a_translator_are_those_of_training() {
     };
     let source = ids(&place, "turn/tokenizer.json", &trace("encoder")["tokens"]);
     let target = ids(&place, "turn/tokenizer.json", &trace("decoder")["tokens"]);
-    let mut pair = PairBatch::default();
+    let mut pair = TranslationBatch::default();
     pair.push(&source, &target[1..], target[0]);
     let loss = |p: &Params<f64>, grads: &mut Params<f64>| network.loss(p, &pair, 0.0, Mode::Eval, Some(grads)).unwrap();
     let own = Model { layout: network.layout(), params: exactly(model.params(), network.layout()), loss: &loss };

@@ -1,7 +1,7 @@
 //! Each activation on a vector, with its slope.
 
 use super::Activation;
-use crate::isa::Lanes;
+use crate::isa::VectorMath;
 use crate::math::{exp_factors, normal_tail};
 use std::f64::consts::{FRAC_2_SQRT_PI, SQRT_2};
 
@@ -11,12 +11,12 @@ const GELU_TANH_END: f32 = 12.0;
 const SILU_END: f32 = 120.0;
 
 /// √(8/π), and this times 0.044715: `u = LINEAR·x + CUBIC·x³`.
-const LINEAR: f64 = SQRT_2 * FRAC_2_SQRT_PI;
-const CUBIC: f64 = LINEAR * 0.044_715;
+const GELU_LINEAR: f64 = SQRT_2 * FRAC_2_SQRT_PI;
+const GELU_CUBIC: f64 = GELU_LINEAR * 0.044_715;
 
 /// f(x) and f′(x). What the caller does not use is not computed, and does not change the other.
 #[inline(always)]
-pub(super) fn curve<S: Lanes>(simd: S, kind: Activation, x: S::V) -> (S::V, S::V) {
+pub(super) fn value_and_slope<S: VectorMath>(simd: S, kind: Activation, x: S::V) -> (S::V, S::V) {
     let (zero, one) = (simd.splat(0.0), simd.splat(1.0));
     match kind {
         Activation::Relu => {
@@ -33,12 +33,12 @@ pub(super) fn curve<S: Lanes>(simd: S, kind: Activation, x: S::V) -> (S::V, S::V
             (y, simd.select_lt(x, zero, low, simd.sub(one, low)))
         }
         Activation::GeluTanh => {
-            let size = negative_size(simd, x, GELU_TANH_END);
-            let (u, rest, du) = cubic(simd, size);
+            let size = negative_abs(simd, x, GELU_TANH_END);
+            let (u, rest, du) = gelu_cubic(simd, size);
             times_logistic(simd, clamp(simd, x, GELU_TANH_END), (u, rest), du)
         }
         Activation::Silu => {
-            let size = negative_size(simd, x, SILU_END);
+            let size = negative_abs(simd, x, SILU_END);
             times_logistic(simd, clamp(simd, x, SILU_END), (size, zero), one)
         }
     }
@@ -46,7 +46,7 @@ pub(super) fn curve<S: Lanes>(simd: S, kind: Activation, x: S::V) -> (S::V, S::V
 
 /// x, but not below −end; and this, but not above end: finite, unless x is NaN.
 #[inline(always)]
-fn clamp<S: Lanes>(simd: S, x: S::V, end: f32) -> (S::V, S::V) {
+fn clamp<S: VectorMath>(simd: S, x: S::V, end: f32) -> (S::V, S::V) {
     // Where either operand of `max` and `min` is NaN, the second is the result.
     let x = simd.max(simd.splat(-end), x);
     (x, simd.min(simd.splat(end), x))
@@ -54,16 +54,18 @@ fn clamp<S: Lanes>(simd: S, x: S::V, end: f32) -> (S::V, S::V) {
 
 /// −|x|, but not below −end, handing NaN on.
 #[inline(always)]
-fn negative_size<S: Lanes>(simd: S, x: S::V, end: f32) -> S::V {
+fn negative_abs<S: VectorMath>(simd: S, x: S::V, end: f32) -> S::V {
     simd.max(simd.splat(-end), simd.min(x, simd.sub(simd.splat(0.0), x)))
 }
 
 /// `u = LINEAR·x + CUBIC·x³`, rounded and what rounding took from it, and u′. Rounding alone would put e^u off by |u|
 /// units in the last place.
 #[inline(always)]
-fn cubic<S: Lanes>(simd: S, x: S::V) -> (S::V, S::V, S::V) {
-    let (linear, linear_rest) = (simd.splat(LINEAR as f32), simd.splat((LINEAR - LINEAR as f32 as f64) as f32));
-    let (cubic, cubic_rest) = (simd.splat(CUBIC as f32), simd.splat((CUBIC - CUBIC as f32 as f64) as f32));
+fn gelu_cubic<S: VectorMath>(simd: S, x: S::V) -> (S::V, S::V, S::V) {
+    let (linear, linear_rest) =
+        (simd.splat(GELU_LINEAR as f32), simd.splat((GELU_LINEAR - GELU_LINEAR as f32 as f64) as f32));
+    let (cubic, cubic_rest) =
+        (simd.splat(GELU_CUBIC as f32), simd.splat((GELU_CUBIC - GELU_CUBIC as f32 as f64) as f32));
     // CUBIC·x²
     let (square, square_rest) = simd.exact_product(x, x);
     let (term, term_rest) = simd.exact_product(cubic, square);
@@ -82,7 +84,12 @@ fn cubic<S: Lanes>(simd: S, x: S::V) -> (S::V, S::V, S::V) {
 /// Given are x, not below some end at which the result is 0, and not above it either for the slope; u(−|x|) as a sum; and
 /// u′(x).
 #[inline(always)]
-fn times_logistic<S: Lanes>(simd: S, (x, inside): (S::V, S::V), (u, rest): (S::V, S::V), du: S::V) -> (S::V, S::V) {
+fn times_logistic<S: VectorMath>(
+    simd: S,
+    (x, inside): (S::V, S::V),
+    (u, rest): (S::V, S::V),
+    du: S::V,
+) -> (S::V, S::V) {
     let (zero, one) = (simd.splat(0.0), simd.splat(1.0));
     // e^−|u| = power·scale. Beside 1 `power` will do. Where x < 0 both are multiplied last, because this may be too small.
     let (power, scale) = exp_factors(simd, u, rest);

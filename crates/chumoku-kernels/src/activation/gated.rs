@@ -1,8 +1,8 @@
 //! The gated product of feed-forward networks.
 
-use super::{Activation, curve, reference};
-use crate::isa::{self, Op, Simd};
-use crate::number::{Real, Versions};
+use super::{Activation, reference, value_and_slope};
+use crate::isa::{self, Simd, SimdOp};
+use crate::number::{Implementations, Real};
 use crate::profile;
 use crate::threads::{SharedMut, for_each};
 use crate::{Error, Result};
@@ -24,9 +24,9 @@ use crate::{Error, Result};
 ///
 /// Source: Shazeer, "GLU Variants Improve Transformer" (2020), equations 5 and 6.
 pub fn gated_forward<T: Real>(kind: Activation, x: &[T], width: usize, y: &mut [T]) -> Result<()> {
-    let tokens = tokens(x.len(), width)?;
+    let tokens = token_count(x.len(), width)?;
     Error::check_length("gated product: y", tokens * width, y.len())?;
-    let _timed = profile::passing::<T>("gated product", x.len() / 2 * 3);
+    let _timed = profile::memory_bound::<T>("gated product", x.len() / 2 * 3);
     T::run::<GatedForward>((kind, x, width, y));
     Ok(())
 }
@@ -42,16 +42,16 @@ pub fn gated_forward<T: Real>(kind: Activation, x: &[T], width: usize, y: &mut [
 /// # Errors
 /// If `width` is 0 or beyond all memory, or the lengths do not fit.
 pub fn gated_backward<T: Real>(kind: Activation, x: &[T], width: usize, dy: &[T], dx: &mut [T]) -> Result<()> {
-    let tokens = tokens(x.len(), width)?;
+    let tokens = token_count(x.len(), width)?;
     Error::check_length("gated product: dy", tokens * width, dy.len())?;
     Error::check_length("gated product: dx", x.len(), dx.len())?;
-    let _timed = profile::passing::<T>("gated product, backward", x.len() / 2 * 5);
+    let _timed = profile::memory_bound::<T>("gated product, backward", x.len() / 2 * 5);
     T::run::<GatedBackward>((kind, x, width, dy, dx));
     Ok(())
 }
 
 /// How many rows of 2·width there are.
-fn tokens(len: usize, width: usize) -> Result<usize> {
+fn token_count(len: usize, width: usize) -> Result<usize> {
     let Some(row) = width.checked_mul(2).filter(|&row| row > 0) else {
         let problem = format!("expected from 1 to {}, got {width}", usize::MAX / 2);
         return Err(Error::value("gated product: width", problem));
@@ -66,13 +66,13 @@ fn tokens(len: usize, width: usize) -> Result<usize> {
 /// Both versions of [`gated_forward`].
 struct GatedForward;
 
-impl Versions for GatedForward {
+impl Implementations for GatedForward {
     type Args<'a, T: Real> = (Activation, &'a [T], usize, &'a mut [T]);
     type Output<T: Real> = ();
     fn fast((kind, x, width, y): Self::Args<'_, f32>) {
         forward_f32(kind, x, width, y);
     }
-    fn plain((kind, x, width, y): Self::Args<'_, f64>) {
+    fn reference((kind, x, width, y): Self::Args<'_, f64>) {
         reference::gated_forward(kind, x, width, y);
     }
 }
@@ -80,13 +80,13 @@ impl Versions for GatedForward {
 /// Both versions of [`gated_backward`].
 struct GatedBackward;
 
-impl Versions for GatedBackward {
+impl Implementations for GatedBackward {
     type Args<'a, T: Real> = (Activation, &'a [T], usize, &'a [T], &'a mut [T]);
     type Output<T: Real> = ();
     fn fast((kind, x, width, dy, dx): Self::Args<'_, f32>) {
         backward_f32(kind, x, width, dy, dx);
     }
-    fn plain((kind, x, width, dy, dx): Self::Args<'_, f64>) {
+    fn reference((kind, x, width, dy, dx): Self::Args<'_, f64>) {
         reference::gated_backward(kind, x, width, dy, dx);
     }
 }
@@ -94,21 +94,21 @@ impl Versions for GatedBackward {
 /// Results in a piece of work, in whole rows of at least one.
 const PIECE: usize = 1 << 13;
 
-struct ForwardRows<'a> {
+struct GatedForwardRows<'a> {
     kind: Activation,
     x: &'a [f32],
     width: usize,
     y: &'a mut [f32],
 }
 
-impl Op for ForwardRows<'_> {
+impl SimdOp for GatedForwardRows<'_> {
     type Output = ();
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) {
         for (x, y) in self.x.chunks_exact(2 * self.width).zip(self.y.chunks_exact_mut(self.width)) {
             let (g, u) = x.split_at(self.width);
             for ((g, u), y) in g.chunks(S::LANES).zip(u.chunks(S::LANES)).zip(y.chunks_mut(S::LANES)) {
-                let (f, _) = curve(simd, self.kind, simd.load_up_to(g, 0.0));
+                let (f, _) = value_and_slope(simd, self.kind, simd.load_up_to(g, 0.0));
                 simd.store_up_to(y, simd.mul(f, simd.load_up_to(u, 0.0)));
             }
         }
@@ -123,11 +123,11 @@ fn forward_f32(kind: Activation, x: &[f32], width: usize, y: &mut [f32]) {
         let (first, count) = (piece * size, size.min(tokens - piece * size));
         // SAFETY: each piece is its own range of rows.
         let y = unsafe { y.slice(first * width, count * width) };
-        isa::dispatch(ForwardRows { kind, x: &x[2 * first * width..][..2 * count * width], width, y });
+        isa::dispatch(GatedForwardRows { kind, x: &x[2 * first * width..][..2 * count * width], width, y });
     });
 }
 
-struct BackwardRows<'a> {
+struct GatedBackwardRows<'a> {
     kind: Activation,
     x: &'a [f32],
     width: usize,
@@ -135,7 +135,7 @@ struct BackwardRows<'a> {
     dx: &'a mut [f32],
 }
 
-impl Op for BackwardRows<'_> {
+impl SimdOp for GatedBackwardRows<'_> {
     type Output = ();
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) {
@@ -146,7 +146,7 @@ impl Op for BackwardRows<'_> {
             let outputs = dg.chunks_mut(S::LANES).zip(du.chunks_mut(S::LANES));
             for (((g, u), dy), (dg, du)) in inputs.zip(outputs) {
                 let d = simd.load_up_to(dy, 0.0);
-                let (f, slope) = curve(simd, self.kind, simd.load_up_to(g, 0.0));
+                let (f, slope) = value_and_slope(simd, self.kind, simd.load_up_to(g, 0.0));
                 // y = f(g)·u  →  dg = dy·u·f′(g), du = dy·f(g)
                 simd.store_up_to(dg, simd.mul(simd.mul(d, simd.load_up_to(u, 0.0)), slope));
                 simd.store_up_to(du, simd.mul(d, f));
@@ -164,6 +164,6 @@ fn backward_f32(kind: Activation, x: &[f32], width: usize, dy: &[f32], dx: &mut 
         // SAFETY: each piece is its own range of rows.
         let dx = unsafe { dx.slice(both.start, both.len()) };
         let dy = &dy[first * width..][..count * width];
-        isa::dispatch(BackwardRows { kind, x: &x[both], width, dy, dx });
+        isa::dispatch(GatedBackwardRows { kind, x: &x[both], width, dy, dx });
     });
 }

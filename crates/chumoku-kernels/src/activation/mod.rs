@@ -12,12 +12,12 @@ pub(crate) mod reference;
 
 pub use gated::{gated_backward, gated_forward};
 
-use crate::isa::{self, Op, Simd, Twice};
-use crate::number::{Real, Versions};
+use crate::isa::{self, Simd, SimdOp, VectorPair};
+use crate::number::{Implementations, Real};
 use crate::profile;
 use crate::threads::{SharedMut, for_each};
 use crate::{Error, Result};
-use curves::curve;
+use curves::value_and_slope;
 
 /// A function applied to each number.
 ///
@@ -51,7 +51,7 @@ pub enum Activation {
 /// If `x` and `y` differ in length.
 pub fn activation_forward<T: Real>(kind: Activation, x: &[T], y: &mut [T]) -> Result<()> {
     Error::check_length("activation: y", x.len(), y.len())?;
-    let _timed = profile::passing::<T>("activation", 2 * x.len());
+    let _timed = profile::memory_bound::<T>("activation", 2 * x.len());
     T::run::<ActivationForward>((kind, x, y));
     Ok(())
 }
@@ -66,7 +66,7 @@ pub fn activation_forward<T: Real>(kind: Activation, x: &[T], y: &mut [T]) -> Re
 pub fn activation_backward<T: Real>(kind: Activation, x: &[T], dy: &[T], dx: &mut [T]) -> Result<()> {
     Error::check_length("activation: dy", x.len(), dy.len())?;
     Error::check_length("activation: dx", x.len(), dx.len())?;
-    let _timed = profile::passing::<T>("activation, backward", 3 * x.len());
+    let _timed = profile::memory_bound::<T>("activation, backward", 3 * x.len());
     T::run::<ActivationBackward>((kind, x, dy, dx));
     Ok(())
 }
@@ -74,13 +74,13 @@ pub fn activation_backward<T: Real>(kind: Activation, x: &[T], dy: &[T], dx: &mu
 /// Both versions of [`activation_forward`].
 struct ActivationForward;
 
-impl Versions for ActivationForward {
+impl Implementations for ActivationForward {
     type Args<'a, T: Real> = (Activation, &'a [T], &'a mut [T]);
     type Output<T: Real> = ();
     fn fast((kind, x, y): Self::Args<'_, f32>) {
         forward_f32(kind, x, y);
     }
-    fn plain((kind, x, y): Self::Args<'_, f64>) {
+    fn reference((kind, x, y): Self::Args<'_, f64>) {
         reference::activation_forward(kind, x, y);
     }
 }
@@ -88,13 +88,13 @@ impl Versions for ActivationForward {
 /// Both versions of [`activation_backward`].
 struct ActivationBackward;
 
-impl Versions for ActivationBackward {
+impl Implementations for ActivationBackward {
     type Args<'a, T: Real> = (Activation, &'a [T], &'a [T], &'a mut [T]);
     type Output<T: Real> = ();
     fn fast((kind, x, dy, dx): Self::Args<'_, f32>) {
         backward_f32(kind, x, dy, dx);
     }
-    fn plain((kind, x, dy, dx): Self::Args<'_, f64>) {
+    fn reference((kind, x, dy, dx): Self::Args<'_, f64>) {
         reference::activation_backward(kind, x, dy, dx);
     }
 }
@@ -105,49 +105,49 @@ const PIECE: usize = 1 << 13;
 /// `x = f(x)`
 #[inline(always)]
 pub(crate) fn activate<S: Simd>(simd: S, kind: Activation, x: &mut [f32]) {
-    simd.run(Forward(kind, x));
+    simd.run(ApplyActivation(kind, x));
 }
 
 /// `x = f(x)` and `slope = f′(x)`
 #[inline(always)]
 pub(crate) fn activate_with_slope<S: Simd>(simd: S, kind: Activation, x: &mut [f32], slope: &mut [f32]) {
-    simd.run(ForwardWithSlope(kind, x, slope));
+    simd.run(ApplyActivationWithSlope(kind, x, slope));
 }
 
 /// What [`activate`] does: one function for all callers.
-struct Forward<'a>(Activation, &'a mut [f32]);
+struct ApplyActivation<'a>(Activation, &'a mut [f32]);
 
-impl Op for Forward<'_> {
+impl SimdOp for ApplyActivation<'_> {
     type Output = ();
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) {
-        let Forward(kind, x) = self;
+        let ApplyActivation(kind, x) = self;
         let mut pairs = x.chunks_exact_mut(2 * S::LANES);
         for x in &mut pairs {
             let (first, second) = x.split_at_mut(S::LANES);
-            let (y, _) = curve(Twice(simd), kind, [simd.load(first), simd.load(second)]);
+            let (y, _) = value_and_slope(VectorPair(simd), kind, [simd.load(first), simd.load(second)]);
             simd.store(first, y[0]);
             simd.store(second, y[1]);
         }
         for x in pairs.into_remainder().chunks_mut(S::LANES) {
-            let (y, _) = curve(simd, kind, simd.load_up_to(x, 0.0));
+            let (y, _) = value_and_slope(simd, kind, simd.load_up_to(x, 0.0));
             simd.store_up_to(x, y);
         }
     }
 }
 
 /// What [`activate_with_slope`] does.
-struct ForwardWithSlope<'a>(Activation, &'a mut [f32], &'a mut [f32]);
+struct ApplyActivationWithSlope<'a>(Activation, &'a mut [f32], &'a mut [f32]);
 
-impl Op for ForwardWithSlope<'_> {
+impl SimdOp for ApplyActivationWithSlope<'_> {
     type Output = ();
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) {
-        let ForwardWithSlope(kind, x, slope) = self;
+        let ApplyActivationWithSlope(kind, x, slope) = self;
         let (mut pairs, mut slopes) = (x.chunks_exact_mut(2 * S::LANES), slope.chunks_exact_mut(2 * S::LANES));
         for (x, slope) in (&mut pairs).zip(&mut slopes) {
             let (first, second) = x.split_at_mut(S::LANES);
-            let (y, s) = curve(Twice(simd), kind, [simd.load(first), simd.load(second)]);
+            let (y, s) = value_and_slope(VectorPair(simd), kind, [simd.load(first), simd.load(second)]);
             simd.store(first, y[0]);
             simd.store(second, y[1]);
             let (first, second) = slope.split_at_mut(S::LANES);
@@ -156,7 +156,7 @@ impl Op for ForwardWithSlope<'_> {
         }
         let rest = pairs.into_remainder().chunks_mut(S::LANES);
         for (x, slope) in rest.zip(slopes.into_remainder().chunks_mut(S::LANES)) {
-            let (y, s) = curve(simd, kind, simd.load_up_to(x, 0.0));
+            let (y, s) = value_and_slope(simd, kind, simd.load_up_to(x, 0.0));
             simd.store_up_to(x, y);
             simd.store_up_to(slope, s);
         }
@@ -167,14 +167,14 @@ impl Op for ForwardWithSlope<'_> {
 #[inline(always)]
 fn multiply_slope<S: Simd>(simd: S, kind: Activation, x: &[f32], d: &mut [f32]) {
     for (x, d) in x.chunks(S::LANES).zip(d.chunks_mut(S::LANES)) {
-        let (_, slope) = curve(simd, kind, simd.load_up_to(x, 0.0));
+        let (_, slope) = value_and_slope(simd, kind, simd.load_up_to(x, 0.0));
         simd.store_up_to(d, simd.mul(slope, simd.load_up_to(d, 0.0)));
     }
 }
 
-struct Backward<'a>(Activation, &'a [f32], &'a mut [f32]);
+struct MultiplyBySlope<'a>(Activation, &'a [f32], &'a mut [f32]);
 
-impl Op for Backward<'_> {
+impl SimdOp for MultiplyBySlope<'_> {
     type Output = ();
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) {
@@ -190,7 +190,7 @@ fn forward_f32(kind: Activation, x: &[f32], y: &mut [f32]) {
         // SAFETY: each piece is its own range.
         let y = unsafe { y.slice(start, count) };
         y.copy_from_slice(&x[start..start + count]);
-        isa::dispatch(Forward(kind, y));
+        isa::dispatch(ApplyActivation(kind, y));
     });
 }
 
@@ -202,6 +202,6 @@ fn backward_f32(kind: Activation, x: &[f32], dy: &[f32], dx: &mut [f32]) {
         // SAFETY: each piece is its own range.
         let dx = unsafe { dx.slice(start, count) };
         dx.copy_from_slice(&dy[start..start + count]);
-        isa::dispatch(Backward(kind, &x[start..start + count], dx));
+        isa::dispatch(MultiplyBySlope(kind, &x[start..start + count], dx));
     });
 }

@@ -5,14 +5,14 @@ use crate::math::erfc_f64;
 use crate::number::Real;
 
 /// f(x), and the two terms of f′(x).
-fn curve(kind: Activation, x: f64) -> (f64, [f64; 2]) {
+fn value_and_slope(kind: Activation, x: f64) -> (f64, [f64; 2]) {
     match kind {
         Activation::Relu => (if x < 0.0 { 0.0 } else { x }, [f64::from(x > 0.0), if x.is_nan() { x } else { 0.0 }]),
         Activation::Gelu => {
             // Φ(x), the normal distribution function, and φ(x), its slope.
             let function = 0.5 * erfc_f64(-x / std::f64::consts::SQRT_2);
             let density = (-0.5 * x * x).exp() / std::f64::consts::TAU.sqrt();
-            (times(x, function), [function, times(x, density)])
+            (multiply_or_zero(x, function), [function, multiply_or_zero(x, density)])
         }
         Activation::GeluTanh => {
             // x/2 (1 + tanh(u/2)) = x σ(u)
@@ -26,11 +26,11 @@ fn curve(kind: Activation, x: f64) -> (f64, [f64; 2]) {
 /// `x σ(u)`, and the terms of `σ(u) + x u′ σ(u) σ(−u)`.
 fn times_logistic(x: f64, u: f64, du: f64) -> (f64, [f64; 2]) {
     let (share, other) = (1.0 / (1.0 + (-u).exp()), 1.0 / (1.0 + u.exp()));
-    (times(x, share), [share, times(x * du, share * other)])
+    (multiply_or_zero(x, share), [share, multiply_or_zero(x * du, share * other)])
 }
 
 /// `x · factor`, for factors that go to 0 faster than any x grows: 0 where they are there.
-fn times(x: f64, factor: f64) -> f64 {
+fn multiply_or_zero(x: f64, factor: f64) -> f64 {
     if factor == 0.0 { 0.0 } else { x * factor }
 }
 
@@ -38,7 +38,7 @@ fn times(x: f64, factor: f64) -> f64 {
 /// `x/2 (1 + tanh(√(2/π) (x + 0.044715 x³)))`, or SiLU `x σ(x)`.
 pub fn activation_forward<T: Real>(kind: Activation, x: &[T], y: &mut [T]) {
     for (&x, y) in x.iter().zip(y) {
-        *y = T::of(curve(kind, x.to_f64()).0);
+        *y = T::round_from(value_and_slope(kind, x.to_f64()).0);
     }
 }
 
@@ -46,7 +46,7 @@ pub fn activation_forward<T: Real>(kind: Activation, x: &[T], y: &mut [T]) {
 /// GELU with tanh are, `σ(u) + x u′ σ(u) σ(−u)`.
 pub fn activation_backward<T: Real>(kind: Activation, x: &[T], dy: &[T], dx: &mut [T]) {
     for ((&x, &dy), dx) in x.iter().zip(dy).zip(dx) {
-        *dx = dy * T::of(curve(kind, x.to_f64()).1.iter().sum());
+        *dx = dy * T::round_from(value_and_slope(kind, x.to_f64()).1.iter().sum());
     }
 }
 

@@ -41,7 +41,7 @@ pub struct KeyValueCache<T> {
     window: Option<usize>,
     lengths: Vec<usize>,
     /// How many tokens before those held each sequence has forgotten.
-    forgotten: Vec<usize>,
+    evicted: Vec<usize>,
 }
 
 impl<T: Element> KeyValueCache<T> {
@@ -55,7 +55,7 @@ impl<T: Element> KeyValueCache<T> {
             return Err(Error::value("cache: heads", problem));
         }
         let mut lengths = Vec::new();
-        lengths.try_reserve_exact(batch).map_err(|_| no_memory(batch, heads, dims, capacity))?;
+        lengths.try_reserve_exact(batch).map_err(|_| out_of_memory(batch, heads, dims, capacity))?;
         lengths.resize(batch, 0);
         let mut cache = KeyValueCache {
             key: Vec::new(),
@@ -65,7 +65,7 @@ impl<T: Element> KeyValueCache<T> {
             capacity: 0,
             limit: usize::MAX,
             window: None,
-            forgotten: lengths.clone(),
+            evicted: lengths.clone(),
             lengths,
         };
         cache.reserve(capacity)?;
@@ -117,12 +117,12 @@ impl<T: Element> KeyValueCache<T> {
                 return Err(Error::value("cache: value", problem));
             }
             let length = held.saturating_add(added(s));
-            if self.forgotten[s].saturating_add(length) > self.limit {
+            if self.evicted[s].saturating_add(length) > self.limit {
                 let problem = format!(
                     "expected at most {} tokens in sequence {s}, got {} after the {} held",
                     self.limit,
                     added(s),
-                    self.forgotten[s] + held
+                    self.evicted[s] + held
                 );
                 return Err(Error::value("cache: limit", problem));
             }
@@ -131,7 +131,7 @@ impl<T: Element> KeyValueCache<T> {
         if needed > self.capacity
             && let Some(window) = self.window
         {
-            self.forget(window);
+            self.evict(window);
             let longest = (0..batch).map(|s| self.lengths[s] + added(s)).max().unwrap_or(0);
             needed = longest.max(self.capacity).max(window.saturating_mul(2).min(needed));
         }
@@ -156,7 +156,7 @@ impl<T: Element> KeyValueCache<T> {
     }
 
     /// Forgets all but the last `window` tokens of each sequence.
-    fn forget(&mut self, window: usize) {
+    fn evict(&mut self, window: usize) {
         for s in 0..self.lengths.len() {
             let held = self.lengths[s];
             let kept = held.min(window);
@@ -166,7 +166,7 @@ impl<T: Element> KeyValueCache<T> {
                     data.copy_within((head + held - kept) * dim..(head + held) * dim, head * dim);
                 }
             }
-            self.forgotten[s] += held - kept;
+            self.evicted[s] += held - kept;
             self.lengths[s] = kept;
         }
     }
@@ -193,16 +193,16 @@ impl<T: Element> KeyValueCache<T> {
         for (data, dim) in [(&mut self.key, self.dims[0]), (&mut self.value, self.dims[1])] {
             let size = new.checked_mul(self.heads * self.capacity * dim).map(|size| size.saturating_sub(data.len()));
             let room = size.and_then(|more| data.try_reserve_exact(more).ok());
-            room.ok_or_else(|| no_memory(new, self.heads, self.dims, self.capacity))?;
+            room.ok_or_else(|| out_of_memory(new, self.heads, self.dims, self.capacity))?;
         }
         for (data, dim) in [(&mut self.key, self.dims[0]), (&mut self.value, self.dims[1])] {
             let head = self.capacity * dim;
             data.resize(old.max(new) * self.heads * head, T::default());
-            gather(data, [self.heads, head, dim], &self.lengths, sequences);
+            reorder_rows(data, [self.heads, head, dim], &self.lengths, sequences);
             data.truncate(new * self.heads * head);
         }
         self.lengths = sequences.iter().map(|&from| self.lengths[from]).collect();
-        self.forgotten = sequences.iter().map(|&from| self.forgotten[from]).collect();
+        self.evicted = sequences.iter().map(|&from| self.evicted[from]).collect();
         Ok(())
     }
 
@@ -213,7 +213,7 @@ impl<T: Element> KeyValueCache<T> {
 
     /// The position of each sequence's next token: the tokens that it holds and those that it has forgotten.
     pub fn positions(&self) -> Vec<usize> {
-        self.lengths.iter().zip(&self.forgotten).map(|(held, forgotten)| held + forgotten).collect()
+        self.lengths.iter().zip(&self.evicted).map(|(held, forgotten)| held + forgotten).collect()
     }
 
     /// The tokens that there is room for without moving anything.
@@ -257,14 +257,14 @@ impl<T: Element> KeyValueCache<T> {
             Some(to)
         };
         let both = grown(&self.key, self.dims[0]).zip(grown(&self.value, self.dims[1]));
-        (self.key, self.value) = both.ok_or_else(|| no_memory(batch, heads, self.dims, capacity))?;
+        (self.key, self.value) = both.ok_or_else(|| out_of_memory(batch, heads, self.dims, capacity))?;
         self.capacity = capacity;
         Ok(())
     }
 }
 
 /// Moves the rows that are held of sequence `sequences[i]` to sequence i, for each i; `head` numbers lie between heads.
-fn gather<T: Copy>(data: &mut [T], [heads, head, dim]: [usize; 3], lengths: &[usize], sequences: &[usize]) {
+fn reorder_rows<T: Copy>(data: &mut [T], [heads, head, dim]: [usize; 3], lengths: &[usize], sequences: &[usize]) {
     // The last place that each sequence goes to: until then it must not be lost.
     let mut last = vec![0; lengths.len()];
     sequences.iter().enumerate().for_each(|(to, &from)| last[from] = to);
@@ -289,7 +289,7 @@ fn gather<T: Copy>(data: &mut [T], [heads, head, dim]: [usize; 3], lengths: &[us
     }
 }
 
-fn no_memory(batch: usize, heads: usize, dims: [usize; 2], capacity: usize) -> Error {
+fn out_of_memory(batch: usize, heads: usize, dims: [usize; 2], capacity: usize) -> Error {
     let [dim, value_dim] = dims;
     let problem = format!(
         "no memory for {batch} sequences · {heads} heads · {capacity} tokens · ({dim} + {value_dim}); lower the limit"

@@ -1,11 +1,11 @@
 //! What a call of attention runs on, and why.
 
-use super::any::AnyAttention;
 use super::blocks::units;
 use super::decode;
-use super::engine::{Engine, EngineOp, GRAIN, KEYS, STRIDE};
-use super::engines::on_engine;
+use super::engine::{Engine, EngineOp, GRAIN, KEY_BLOCK, SCORE_STRIDE};
+use super::engine_choice::run_on_engine;
 use super::plan::AttentionPlan;
+use super::type_erased::AnyAttention;
 use crate::isa::{self, Isa};
 
 /// What `args` would run on.
@@ -13,15 +13,15 @@ pub(super) fn explain(args: &AnyAttention) -> AttentionPlan {
     if let Some(plan) = decode::explain(args) {
         return plan;
     }
-    struct Ask<'a, 'b>(&'a AnyAttention<'b>, &'a mut AttentionPlan);
-    impl EngineOp for Ask<'_, '_> {
+    struct DescribePlan<'a, 'b>(&'a AnyAttention<'b>, &'a mut AttentionPlan);
+    impl EngineOp for DescribePlan<'_, '_> {
         #[inline(always)]
         fn eval<E: Engine>(self, _: E) {
             let (units, per_task) = units(self.0);
-            let rows = units.iter().map(|unit| unit.blocks(self.0, E::QUERIES).len()).max().unwrap_or(0);
+            let rows = units.iter().map(|unit| unit.blocks(self.0, E::QUERY_BLOCK).len()).max().unwrap_or(0);
             let (dim, value_dim) = (self.0.query.dim(), self.0.value.dim());
-            let rows_bytes = E::left_size(dim) + E::QUERIES * value_dim.next_multiple_of(GRAIN) * 4;
-            let block_bytes = 2 * (E::left_size(KEYS) + E::QUERIES * STRIDE * 4);
+            let rows_bytes = E::lhs_bytes(dim) + E::QUERY_BLOCK * value_dim.next_multiple_of(GRAIN) * 4;
+            let block_bytes = 2 * (E::lhs_bytes(KEY_BLOCK) + E::QUERY_BLOCK * SCORE_STRIDE * 4);
             *self.1 = AttentionPlan {
                 kernel: match E::TERMS {
                     0 => "f32 registers",
@@ -29,13 +29,10 @@ pub(super) fn explain(args: &AnyAttention) -> AttentionPlan {
                     _ => "bf16 tiles",
                 },
                 isa: isa::active(),
-                tile: (E::QUERIES, KEYS),
+                tile: (E::QUERY_BLOCK, KEY_BLOCK),
                 terms: E::TERMS,
                 tasks: units.len().div_ceil(per_task),
-                scratch_bytes: rows * rows_bytes
-                    + block_bytes
-                    + E::right_transposed_size(dim)
-                    + E::right_size(value_dim),
+                scratch_bytes: rows * rows_bytes + block_bytes + E::rhs_transposed_bytes(dim) + E::rhs_bytes(value_dim),
                 reason: match E::TERMS {
                     0 if isa::active() == Isa::Avx512Bf16 => "without AMX, two or three bf16 terms are slower than f32",
                     0 if Isa::Avx512Bf16.is_available() => "the instruction set is capped below AVX-512 with bf16",
@@ -50,7 +47,7 @@ pub(super) fn explain(args: &AnyAttention) -> AttentionPlan {
             };
         }
     }
-    let mut plan = AttentionPlan::plain();
-    on_engine(args, Ask(args, &mut plan));
+    let mut plan = AttentionPlan::reference();
+    run_on_engine(args, DescribePlan(args, &mut plan));
     plan
 }

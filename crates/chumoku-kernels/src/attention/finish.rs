@@ -1,38 +1,38 @@
 //! From the sums of weighted values to the output and log-sum-exp. Two ways out: [`Results::finish_plain`] for usual rows,
 //! [`Results::finish`] for all others and for decoding.
 
-use super::any::AnyAttention;
-use super::heads::Layout;
-use super::problem::Forward;
-use super::reference::{Row, rounded_score};
-use super::softmax::Running;
+use super::heads::HeadsLayout;
+use super::params::ForwardOutputs;
+use super::reference::{AttentionRow, rounded_score};
+use super::softmax::OnlineSoftmaxState;
 use super::transform::ScoreUnit;
+use super::type_erased::AnyAttention;
 use crate::isa::Simd;
-use crate::narrow::{Narrow, SharedNumbers};
+use crate::low_precision::{F32Compute, SharedDtypeSlice};
 use crate::threads::SharedMut;
 
 /// Where tasks write the results of the forward pass.
-pub(super) struct Results<'a> {
+pub(super) struct ForwardResults<'a> {
     pub(super) args: &'a AnyAttention<'a>,
-    layout: Layout<'a>,
-    output: SharedNumbers,
+    layout: HeadsLayout<'a>,
+    output: SharedDtypeSlice,
     log_sum_exp: Option<SharedMut<f32>>,
     /// The unit of scores.
     unit: ScoreUnit,
     /// The plain version of a query's row: of a sequence, head and query.
-    plain: &'a (dyn Fn(usize, usize, usize) -> Row + Sync),
+    reference: &'a (dyn Fn(usize, usize, usize) -> AttentionRow + Sync),
 }
 
-impl<'a> Results<'a> {
-    pub(super) fn new<T: Narrow>(
+impl<'a> ForwardResults<'a> {
+    pub(super) fn new<T: F32Compute>(
         args: &'a AnyAttention<'a>,
-        results: Forward<'a, T>,
-        plain: &'a (dyn Fn(usize, usize, usize) -> Row + Sync),
+        results: ForwardOutputs<'a, T>,
+        plain: &'a (dyn Fn(usize, usize, usize) -> AttentionRow + Sync),
     ) -> Self {
         let layout = results.output.layout;
-        let output = T::shared(SharedMut::new(results.output.data));
+        let output = T::erase_shared(SharedMut::new(results.output.data));
         let log_sum_exp = results.log_sum_exp.map(SharedMut::new);
-        Results { args, layout, output, log_sum_exp, unit: ScoreUnit::new(args), plain }
+        ForwardResults { args, layout, output, log_sum_exp, unit: ScoreUnit::new(args), reference: plain }
     }
 
     /// Finishes up to sixteen queries from (sequence, head, query) on, one as [`Results::finish`] does, if there is nothing
@@ -45,11 +45,11 @@ impl<'a> Results<'a> {
     /// The queries must be the caller's alone.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)]
-    pub(super) unsafe fn finish_plain<S: Simd>(
+    pub(super) unsafe fn try_finish_block<S: Simd>(
         &self,
         simd: S,
         (s, h, i): (usize, usize, usize),
-        states: &[Running],
+        states: &[OnlineSoftmaxState],
         totals: &[f32; 16],
         dropout_factor: f32,
         sums: &[f32],
@@ -63,15 +63,15 @@ impl<'a> Results<'a> {
         if totals.iter().any(|total| !(*total > 0.0 && total.is_finite())) {
             return false;
         }
-        let first = self.layout.at(s, h, i);
-        let rows = PlainRows { first, stride: self.layout.row_stride, width, totals, dropout_factor, sums, cols };
+        let first = self.layout.row_offset(s, h, i);
+        let rows = OutputRows { first, stride: self.layout.row_stride, width, totals, dropout_factor, sums, cols };
         // SAFETY: the queries are the caller's alone, as it promises; rows of the output do not overlap, and all of it is
         // borrowed as long as `self`.
         let is_finite = unsafe {
             match self.output {
-                SharedNumbers::F32(output) => rows.write(simd, output),
-                SharedNumbers::Bf16(output) => rows.write(simd, output),
-                SharedNumbers::F16(output) => rows.write(simd, output),
+                SharedDtypeSlice::F32(output) => rows.write(simd, output),
+                SharedDtypeSlice::Bf16(output) => rows.write(simd, output),
+                SharedDtypeSlice::F16(output) => rows.write(simd, output),
             }
         };
         if !is_finite {
@@ -81,7 +81,7 @@ impl<'a> Results<'a> {
             for (row, (&total, state)) in totals.iter().zip(states).enumerate() {
                 // SAFETY: each query has a place of its own, and the query is the caller's alone. All of log-sum-exp is
                 // borrowed as long as `self`, and holds numbers.
-                let one = unsafe { log_sum_exp.slice(self.args.query.layout.row(s, h, i + row), 1) };
+                let one = unsafe { log_sum_exp.slice(self.args.query.layout.row_index(s, h, i + row), 1) };
                 one[0] = self.unit.to_nats(state.shift + f64::from(total).log2()) as f32;
             }
         }
@@ -94,30 +94,30 @@ impl<'a> Results<'a> {
     /// The query must be the caller's alone.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)]
-    pub(super) unsafe fn finish<S: Simd>(
+    pub(super) unsafe fn finish_query<S: Simd>(
         &self,
         simd: S,
         (s, h, i): (usize, usize, usize),
-        state: &Running,
+        state: &OnlineSoftmaxState,
         total: f32,
         is_bad: bool,
         dropout_factor: f32,
         sums: &mut [f32],
     ) {
-        let (args, at) = (self.args, self.layout.at(s, h, i));
+        let (args, at) = (self.args, self.layout.row_offset(s, h, i));
         let log_sum_exp = self.log_sum_exp.map(|all| {
             // SAFETY: each query has a place of its own, and the query is the caller's alone. All of log-sum-exp is borrowed
             // as long as `self`, and holds numbers.
-            let one = unsafe { all.slice(args.query.layout.row(s, h, i), 1) };
+            let one = unsafe { all.slice(args.query.layout.row_index(s, h, i), 1) };
             &mut one[0]
         });
         let sink = args.sinks.map(|sinks| f64::from(sinks[h]));
         // Scores about −1e29 and below, as with masks of f32::MIN: the plain version knows them from −∞.
-        let is_bad = is_bad || (total == 0.0 && state.is_low);
+        let is_bad = is_bad || (total == 0.0 && state.has_low_scores);
         if total == 0.0 && !is_bad {
             // SAFETY: rows of the output do not overlap, and the query is the caller's alone. The output is borrowed as long
             // as `self`.
-            unsafe { self.output.clear(at, sums.len()) };
+            unsafe { self.output.fill_zero(at, sums.len()) };
             if let Some(log_sum_exp) = log_sum_exp {
                 *log_sum_exp = sink.map_or(f32::NEG_INFINITY, |sink| sink as f32);
             }
@@ -129,12 +129,12 @@ impl<'a> Results<'a> {
         let top = sink.map_or(shift, |sink| shift.max(sink));
         let rescale = if top == shift { 1.0 } else { (shift - top).exp2() };
         let whole = f64::from(total) * rescale + sink.map_or(0.0, |sink| (sink - top).exp2());
-        let is_finite = scale(simd, (f64::from(dropout_factor) * rescale / whole) as f32, sums);
+        let is_finite = scale_in_place(simd, (f64::from(dropout_factor) * rescale / whole) as f32, sums);
         if is_bad || !total.is_finite() || !is_finite {
-            let row = (self.plain)(s, h, i);
+            let row = (self.reference)(s, h, i);
             // SAFETY: rows of the output do not overlap, and the query is the caller's alone. The output is borrowed as long
             // as `self`.
-            unsafe { self.output.round(at, &row.output) };
+            unsafe { self.output.write_f64(at, &row.output) };
             if let Some(log_sum_exp) = log_sum_exp {
                 *log_sum_exp = rounded_score(row.log_sum_exp);
             }
@@ -142,7 +142,7 @@ impl<'a> Results<'a> {
         }
         // SAFETY: rows of the output do not overlap, and the query is the caller's alone. The output is borrowed as long as
         // `self`.
-        unsafe { self.output.narrow(at, sums) };
+        unsafe { self.output.write_f32(at, sums) };
         if let Some(log_sum_exp) = log_sum_exp {
             *log_sum_exp = self.unit.to_nats(top + whole.log2()) as f32;
         }
@@ -150,7 +150,7 @@ impl<'a> Results<'a> {
 }
 
 /// Rows of sums to be divided by totals and written: see [`Results::finish_plain`].
-struct PlainRows<'a> {
+struct OutputRows<'a> {
     /// Where the first row of the output starts, and the distance of the rows.
     first: usize,
     stride: usize,
@@ -161,15 +161,15 @@ struct PlainRows<'a> {
     cols: usize,
 }
 
-impl PlainRows<'_> {
+impl OutputRows<'_> {
     /// Writes the rows to `output`; returns whether all results are finite.
     ///
     /// # Safety
     /// * The rows of the output must be the caller's alone.
     /// * The memory of the output must still be there.
     #[inline(always)]
-    unsafe fn write<T: Narrow, S: Simd>(self, simd: S, output: SharedMut<T>) -> bool {
-        let PlainRows { first, stride, width, totals, dropout_factor, sums, cols } = self;
+    unsafe fn write<T: F32Compute, S: Simd>(self, simd: S, output: SharedMut<T>) -> bool {
+        let OutputRows { first, stride, width, totals, dropout_factor, sums, cols } = self;
         let zero = simd.splat(0.0);
         // x·0 is 0 for finite x and NaN otherwise, and NaN survives adding.
         let mut zeros = zero;
@@ -191,7 +191,7 @@ impl PlainRows<'_> {
 
 /// `x · factor`; returns whether every result is finite.
 #[inline(always)]
-pub(super) fn scale<S: Simd>(simd: S, factor: f32, x: &mut [f32]) -> bool {
+pub(super) fn scale_in_place<S: Simd>(simd: S, factor: f32, x: &mut [f32]) -> bool {
     let (factors, zero) = (simd.splat(factor), simd.splat(0.0));
     // x·0 is 0 for finite x and NaN otherwise, and NaN survives adding.
     let mut zeros = zero;

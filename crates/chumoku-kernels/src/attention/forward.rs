@@ -33,77 +33,79 @@
 //! are softened one by one, with no product between them: what waits is weighed before, and the block itself right after.
 //! Nothing that a row of the result depends on depends on this, nor on which unit or block the row falls into.
 
-use super::any::AnyAttention;
-use super::blocks::{QueryBlock, Unit, units};
+use super::blocks::{QueryBlock, QueryUnit, units};
 use super::decode::decode;
-use super::engine::{BlockTask, Columns, Engine, EngineOp, KEYS, Span};
-use super::engines::on_engine;
-use super::finish::{Results, scale};
-use super::operands::{Left, QuerySums, Right, RightTransposed, Room};
-use super::problem::{Attention, Forward};
+use super::engine::{Engine, EngineOp, EngineTask, KEY_BLOCK, KeyColumns, VisibleSpan};
+use super::engine_choice::run_on_engine;
+use super::finish::{ForwardResults, scale_in_place};
+use super::operands::{PackedLhs, PackedRhs, PackedRhsTransposed, QueryAccumulator, ScoreTile};
+use super::params::{Attention, ForwardOutputs};
 use super::reference;
-use super::rows::SourceRows;
-use super::softmax::{BOUND, Meanwhile, Running, SAFE_BOUND, SoftmaxRow, bounded_block, is_bounded};
-use super::transform::{ScoreUnit, Transform};
-use crate::dropout::Keep;
-use crate::isa::{Lanes, Simd};
-use crate::memory::{Buffer, Scratch};
-use crate::narrow::Narrow;
+use super::softmax::{
+    InterleavedWork, OnlineSoftmaxState, SAFE_SCORE_BOUND, SCORE_BOUND, SoftmaxRow, is_bounded, softmax_bounded_block,
+};
+use super::staging::SourceRows;
+use super::transform::{ScoreTransform, ScoreUnit};
+use super::type_erased::AnyAttention;
+use crate::dropout::DropoutMask;
+use crate::isa::{Simd, VectorMath};
+use crate::low_precision::F32Compute;
+use crate::memory::{Scratch, ScratchBuffer};
 use crate::threads::for_each;
 use std::ops::Range;
 
 /// Attention of f32, forward; arguments have been checked.
-pub(super) fn f32(args: &Attention<f32>, results: Forward<f32>) {
+pub(super) fn f32(args: &Attention<f32>, results: ForwardOutputs<f32>) {
     forward(args, results);
 }
 
 /// As [`f32()`], of bf16.
-pub(super) fn bf16(args: &Attention<half::bf16>, results: Forward<half::bf16>) {
+pub(super) fn bf16(args: &Attention<half::bf16>, results: ForwardOutputs<half::bf16>) {
     forward(args, results);
 }
 
 /// As [`f32()`], of f16.
-pub(super) fn f16(args: &Attention<half::f16>, results: Forward<half::f16>) {
+pub(super) fn f16(args: &Attention<half::f16>, results: ForwardOutputs<half::f16>) {
     forward(args, results);
 }
 
-fn forward<T: Narrow>(args: &Attention<T>, results: Forward<T>) {
+fn forward<T: F32Compute>(args: &Attention<T>, results: ForwardOutputs<T>) {
     let plain = |s, h, i| reference::attention_row(args, s, h, i);
-    pass(&Results::new(&AnyAttention::new(args), results, &plain));
+    run(&ForwardResults::new(&AnyAttention::new(args), results, &plain));
 }
 
 /// The pass over numbers of any type.
-fn pass(results: &Results) {
+fn run(results: &ForwardResults) {
     let args = results.args;
     let (units, per_piece) = units(args);
-    for_each(units.len().div_ceil(per_piece), args.work(), |piece| {
+    for_each(units.len().div_ceil(per_piece), args.multiply_adds(), |piece| {
         let units = &units[piece * per_piece..units.len().min((piece + 1) * per_piece)];
-        on_engine(args, Piece { args, units, results });
+        run_on_engine(args, ForwardTask { args, units, results });
     });
     decode(results);
 }
 
 /// Blocks of a unit, and the width of its rows, up to which [`SourceRows::stage`] without checks is faster. (Checking also
 /// brings wider rows into the cache in order.)
-const FEW: usize = 4;
-const NARROW: usize = 64;
+const MAX_UNCHECKED_BLOCKS: usize = 4;
+const MAX_UNCHECKED_WIDTH: usize = 64;
 
-struct Piece<'a> {
+struct ForwardTask<'a> {
     args: &'a AnyAttention<'a>,
-    units: &'a [Unit],
-    results: &'a Results<'a>,
+    units: &'a [QueryUnit],
+    results: &'a ForwardResults<'a>,
 }
 
-impl EngineOp for Piece<'_> {
+impl EngineOp for ForwardTask<'_> {
     #[inline(always)]
     fn eval<E: Engine>(self, engine: E) {
         let mut work = Workspace::default();
         for unit in self.units {
-            unit.blocks_into(self.args, E::QUERIES, &mut work.blocks);
+            unit.blocks_into(self.args, E::QUERY_BLOCK, &mut work.blocks);
             let mut scratch = Scratch::take();
             let mut pass = UnitForward::new(engine, self.args, unit, &mut work, &mut scratch);
             pass.pack_queries();
-            for keys in pass.seen() {
+            for keys in pass.key_blocks() {
                 let longest = pass.pack_keys(&keys);
                 pass.attend(&keys, longest);
             }
@@ -116,34 +118,34 @@ impl EngineOp for Piece<'_> {
 #[derive(Default)]
 struct Workspace {
     blocks: Vec<QueryBlock>,
-    states: Vec<Running>,
-    is_bad: Vec<bool>,
-    bad_keys: Vec<usize>,
-    kept: Vec<u16>,
+    states: Vec<OnlineSoftmaxState>,
+    is_nonfinite: Vec<bool>,
+    nonfinite_keys: Vec<usize>,
+    dropout_bits: Vec<u16>,
 }
 
 /// A unit on its way through the stages.
 struct UnitForward<'a, E> {
     engine: E,
     args: &'a AnyAttention<'a>,
-    unit: &'a Unit,
+    unit: &'a QueryUnit,
     blocks: &'a [QueryBlock],
-    softmax: Softmax<'a>,
+    softmax: UnitSoftmax<'a>,
     /// All query blocks.
-    queries: Left<'a, E>,
+    queries: PackedLhs<'a, E>,
     /// The block of keys at hand.
-    keys: RightTransposed<'a, E>,
+    keys: PackedRhsTransposed<'a, E>,
     /// Its values.
-    values: Right<'a, E>,
+    values: PackedRhs<'a, E>,
     /// Scores and weights of two query blocks with these keys.
-    rooms: [Room<'a, E>; 2],
+    tiles: [ScoreTile<'a, E>; 2],
     /// `Σ P V` of all queries.
-    sums: QuerySums<'a, E>,
+    output: QueryAccumulator<'a, E>,
     /// Rows that the engine cannot read where they lie.
     staged: &'a mut [f32],
     /// Sums of squares of the block of rows at hand, of [`KEYS`] at most.
     squares: &'a mut [f32],
-    bad_keys: &'a mut Vec<usize>,
+    nonfinite_keys: &'a mut Vec<usize>,
 }
 
 impl<'a, E: Engine> UnitForward<'a, E> {
@@ -152,69 +154,84 @@ impl<'a, E: Engine> UnitForward<'a, E> {
     fn new(
         engine: E,
         args: &'a AnyAttention<'a>,
-        unit: &'a Unit,
+        unit: &'a QueryUnit,
         work: &'a mut Workspace,
         scratch: &'a mut Scratch,
     ) -> Self {
-        let Workspace { blocks, states, is_bad, bad_keys, kept } = work;
+        let Workspace { blocks, states, is_nonfinite: is_bad, nonfinite_keys: bad_keys, dropout_bits: kept } = work;
         let (dim, value_dim) = (args.query.dim(), args.value.dim());
-        let rows = blocks.len() * E::QUERIES;
-        let [scores_size, weights_size] = Room::<E>::sizes();
+        let rows = blocks.len() * E::QUERY_BLOCK;
+        let [scores_size, weights_size] = ScoreTile::<E>::sizes();
         let [queries, keys, values, scores, weights, next_scores, next_weights, sums, part, staged, squares, bounds] =
             scratch.split([
-                Left::<E>::size(blocks.len(), dim),
-                RightTransposed::<E>::size(dim),
-                Right::<E>::size(value_dim),
+                PackedLhs::<E>::size(blocks.len(), dim),
+                PackedRhsTransposed::<E>::size(dim),
+                PackedRhs::<E>::size(value_dim),
                 scores_size,
                 weights_size,
                 scores_size,
                 weights_size,
-                QuerySums::<E>::size(blocks.len(), value_dim),
-                QuerySums::<E>::size(1, value_dim),
-                KEYS * dim.max(value_dim) * 4,
-                KEYS * 4,
+                QueryAccumulator::<E>::size(blocks.len(), value_dim),
+                QueryAccumulator::<E>::size(1, value_dim),
+                KEY_BLOCK * dim.max(value_dim) * 4,
+                KEY_BLOCK * 4,
                 rows * 4,
             ]);
         states.clear();
-        states.resize(rows, Running::NEW);
+        states.resize(rows, OnlineSoftmaxState::INITIAL);
         is_bad.clear();
         is_bad.resize(rows, false);
-        let keep = args.dropout.map(|dropout| Keep::new(dropout.rate, dropout.random));
-        kept.resize(if keep.is_some() { E::QUERIES * KEYS / 16 } else { 0 }, 0);
-        let transform = Transform::new(args);
-        let seen = unit.keys(blocks);
+        let keep = args.dropout.map(|dropout| DropoutMask::new(dropout.rate, dropout.random));
+        kept.resize(if keep.is_some() { E::QUERY_BLOCK * KEY_BLOCK / 16 } else { 0 }, 0);
+        let transform = ScoreTransform::new(args);
+        let seen = unit.visible_keys(blocks);
         // Where every query sees every key, what is not finite reaches all results and shows there; and for a few blocks
         // bounds cost more than looking at the scores.
         let is_open = E::PACKS_WEIGHTS
-            && blocks.len() <= FEW
-            && dim.max(value_dim) <= NARROW
+            && blocks.len() <= MAX_UNCHECKED_BLOCKS
+            && dim.max(value_dim) <= MAX_UNCHECKED_WIDTH
             && transform.is_none()
             && keep.is_none()
-            && blocks.iter().all(|block| block.range(0) == seen && block.range(block.count - 1) == seen);
+            && blocks
+                .iter()
+                .all(|block| block.visible_keys_of(0) == seen && block.visible_keys_of(block.count - 1) == seen);
         let scale_log2 = ScoreUnit::new(args).scale_log2;
-        let [staged, squares, bounds] = [staged, squares, bounds].map(Buffer::into_f32);
+        let [staged, squares, bounds] = [staged, squares, bounds].map(ScratchBuffer::into_f32);
         UnitForward {
             engine,
             args,
             unit,
             blocks,
-            softmax: Softmax { args, unit, transform, keep, scale_log2, is_open, states, is_bad, bounds, kept },
-            queries: Left::new(queries, dim),
-            keys: RightTransposed::new(keys, dim),
-            values: Right::new(values, value_dim),
-            rooms: [Room::new([scores, weights]), Room::new([next_scores, next_weights])],
-            sums: QuerySums::by_parts(sums, part, value_dim),
+            softmax: UnitSoftmax {
+                args,
+                unit,
+                transform,
+                dropout_mask: keep,
+                scale_log2,
+                is_unchecked: is_open,
+                states,
+                is_nonfinite: is_bad,
+                bounds,
+                dropout_bits: kept,
+            },
+            queries: PackedLhs::new(queries, dim),
+            keys: PackedRhsTransposed::new(keys, dim),
+            values: PackedRhs::new(values, value_dim),
+            tiles: [ScoreTile::new([scores, weights]), ScoreTile::new([next_scores, next_weights])],
+            output: QueryAccumulator::with_block_sums(sums, part, value_dim),
             staged,
             squares,
-            bad_keys,
+            nonfinite_keys: bad_keys,
         }
     }
 
     /// The blocks of keys that some query sees.
     #[inline(always)]
-    fn seen(&self) -> impl Iterator<Item = Range<usize>> + use<E> {
-        let seen = self.unit.keys(self.blocks);
-        (seen.start / KEYS * KEYS..seen.end).step_by(KEYS).map(move |first| first..seen.end.min(first + KEYS))
+    fn key_blocks(&self) -> impl Iterator<Item = Range<usize>> + use<E> {
+        let seen = self.unit.visible_keys(self.blocks);
+        (seen.start / KEY_BLOCK * KEY_BLOCK..seen.end)
+            .step_by(KEY_BLOCK)
+            .map(move |first| first..seen.end.min(first + KEY_BLOCK))
     }
 
     /// Packs all queries, and finds a bound on the scores of each: `|scale · log₂ e| · |q|`, to be multiplied with `|k|`.
@@ -223,9 +240,9 @@ impl<'a, E: Engine> UnitForward<'a, E> {
     /// Rows of a head, (queries of the block, dim), into (blocks, [`Engine::QUERIES`], dim).
     #[inline(always)]
     fn pack_queries(&mut self) {
-        let Softmax { is_open, scale_log2, is_bad, bounds, .. } = &mut self.softmax;
+        let UnitSoftmax { is_unchecked: is_open, scale_log2, is_nonfinite: is_bad, bounds, .. } = &mut self.softmax;
         for (b, block) in self.blocks.iter().enumerate() {
-            let at = b * E::QUERIES;
+            let at = b * E::QUERY_BLOCK;
             let source = SourceRows {
                 from: self.args.query,
                 sequence: self.unit.sequence,
@@ -237,7 +254,7 @@ impl<'a, E: Engine> UnitForward<'a, E> {
             let rows = source.stage(self.engine, !*is_open, self.staged, squares, &mut |i| is_bad[at + i] = true);
             self.queries.pack(self.engine, b, rows);
             for (bound, square) in bounds[at..].iter_mut().zip(squares) {
-                *bound = length(*square, self.args.query.dim()) * scale_log2.abs();
+                *bound = norm_bound(*square, self.args.query.dim()) * scale_log2.abs();
             }
         }
     }
@@ -249,9 +266,9 @@ impl<'a, E: Engine> UnitForward<'a, E> {
     /// Rows of the head of keys, (keys, dim) and (keys, value dim), into ([`KEYS`], dim) and ([`KEYS`], value dim).
     #[inline(always)]
     fn pack_keys(&mut self, keys: &Range<usize>) -> f32 {
-        let (engine, args, checks) = (self.engine, self.args, !self.softmax.is_open);
+        let (engine, args, checks) = (self.engine, self.args, !self.softmax.is_unchecked);
         let (sequence, head) = (self.unit.sequence, self.unit.key_head);
-        let bad_keys = &mut *self.bad_keys;
+        let bad_keys = &mut *self.nonfinite_keys;
         bad_keys.clear();
         let squares = &mut self.squares[..keys.len()];
         let source = SourceRows { from: args.value, sequence, head, first: keys.start, count: keys.len() };
@@ -263,23 +280,33 @@ impl<'a, E: Engine> UnitForward<'a, E> {
         if !checks {
             return 0.0;
         }
-        squares.iter_mut().for_each(|square| *square = length(*square, args.key.dim()));
+        squares.iter_mut().for_each(|square| *square = norm_bound(*square, args.key.dim()));
         self.squares[keys.len()..].fill(0.0);
         for (b, block) in self.blocks.iter().enumerate() {
-            block.find_bad(args, sequence, bad_keys, &mut self.softmax.is_bad[b * E::QUERIES..]);
+            block.mark_nonfinite(args, sequence, bad_keys, &mut self.softmax.is_nonfinite[b * E::QUERY_BLOCK..]);
         }
-        largest(engine.simd(), self.squares)
+        max_of(engine.simd(), self.squares)
     }
 
     /// All queries against the block of keys that is packed: scores, softmax and weighing, as the schedule above has it.
     #[inline(always)]
     fn attend(&mut self, keys: &Range<usize>, longest: f32) {
-        let UnitForward { engine, blocks, softmax, queries, keys: packed_keys, values, rooms: [a, b], sums, .. } = self;
+        let UnitForward {
+            engine,
+            blocks,
+            softmax,
+            queries,
+            keys: packed_keys,
+            values,
+            tiles: [a, b],
+            output: sums,
+            ..
+        } = self;
         let (engine, packed_keys, values, queries) = (*engine, &*packed_keys, &*values, &*queries);
         // The room of the block at hand, and that of the one before and the next.
-        let (mut room, mut other) = (a, b);
+        let (mut tile, mut other_tile) = (a, b);
         // What is to be done with the weights in the other room, and whether there are scores in this one already.
-        let mut waiting: Option<ValueProduct> = None;
+        let mut pending: Option<ValueProduct> = None;
         let mut is_ready = false;
         for (b, block) in blocks.iter().enumerate() {
             let Some(columns) = block.columns(keys) else {
@@ -287,32 +314,51 @@ impl<'a, E: Engine> UnitForward<'a, E> {
                 continue;
             };
             if !is_ready {
-                room.scores.multiply(engine, queries, (b, block.count), packed_keys, columns);
+                tile.scores.qk_matmul(engine, queries, (b, block.count), packed_keys, columns);
             }
-            softmax.draw(engine.simd(), block, keys.start, columns);
-            let weigh = ValueProduct { block: (b, block.count), columns, accumulate: !block.starts(keys.start) };
-            if let Some(span) = softmax.plain_span(engine, b, block, room, keys.start, columns, longest) {
+            softmax.draw_dropout(engine.simd(), block, keys.start, columns);
+            let value_product =
+                ValueProduct { block: (b, block.count), columns, accumulate: !block.is_first_key_block(keys.start) };
+            if let Some(span) = softmax.bounded_span(engine, b, block, tile, keys.start, columns, longest) {
                 let next = blocks.get(b + 1).and_then(|block| Some((block.count, block.columns(keys)?)));
                 is_ready = next.is_some();
                 let scores = next.map(|(rows, columns)| ScoreProduct { block: (b + 1, rows), columns });
-                let between =
-                    Between::new(engine, waiting.take(), scores, queries, packed_keys, values, &mut *other, &mut *sums);
-                let states = &mut softmax.states[b * E::QUERIES..][..block.count];
-                bounded_block(engine, room, span, softmax.scale_log2, states, between);
-                waiting = Some(weigh);
+                let between = InterleavedProducts::new(
+                    engine,
+                    pending.take(),
+                    scores,
+                    queries,
+                    packed_keys,
+                    values,
+                    &mut *other_tile,
+                    &mut *sums,
+                );
+                let states = &mut softmax.states[b * E::QUERY_BLOCK..][..block.count];
+                softmax_bounded_block(engine, tile, span, softmax.scale_log2, states, between);
+                pending = Some(value_product);
             } else {
                 is_ready = false;
-                if let Some(before) = waiting.take() {
-                    before.run(engine, other, values, sums);
+                if let Some(previous) = pending.take() {
+                    previous.run(engine, other_tile, values, sums);
                 }
                 let first_key = keys.start;
-                engine.run(Rows { softmax, b, block, room, first_key, columns, longest, sums, weigh });
-                weigh.run(engine, room, values, sums);
+                engine.run(SoftmaxRowsTask {
+                    softmax,
+                    b,
+                    block,
+                    tile,
+                    first_key,
+                    columns,
+                    longest,
+                    output: sums,
+                    value_product,
+                });
+                value_product.run(engine, tile, values, sums);
             }
-            std::mem::swap(&mut room, &mut other);
+            std::mem::swap(&mut tile, &mut other_tile);
         }
-        if let Some(last) = waiting {
-            last.run(engine, other, values, sums);
+        if let Some(last) = pending {
+            last.run(engine, other_tile, values, sums);
         }
     }
 
@@ -321,13 +367,13 @@ impl<'a, E: Engine> UnitForward<'a, E> {
     /// # Shapes
     /// Sums (blocks · [`Engine::QUERIES`], value dim) into rows of a head, (queries of the block, value dim).
     #[inline(always)]
-    fn finish(&mut self, results: &Results) {
-        let (simd, value_dim, cols) = (self.engine.simd(), self.args.value.dim(), self.sums.cols());
-        let Softmax { states, is_bad, keep, .. } = &self.softmax;
+    fn finish(&mut self, results: &ForwardResults) {
+        let (simd, value_dim, cols) = (self.engine.simd(), self.args.value.dim(), self.output.cols());
+        let UnitSoftmax { states, is_nonfinite: is_bad, dropout_mask: keep, .. } = &self.softmax;
         let dropout_factor = keep.map_or(1.0, |keep| keep.factor());
         for (b, block) in self.blocks.iter().enumerate() {
             for first in (0..block.count).step_by(16) {
-                let at = b * E::QUERIES + first;
+                let at = b * E::QUERY_BLOCK + first;
                 // No closure: it would be compiled without the instruction set.
                 let mut totals = [simd.splat(0.0); 16];
                 for (total, state) in totals.iter_mut().zip(&states[at..at + 16]) {
@@ -340,17 +386,19 @@ impl<'a, E: Engine> UnitForward<'a, E> {
                 // SAFETY: these queries are in this unit alone, and the unit in this task.
                 let is_done = !is_bad[of_these.clone()].contains(&true)
                     && unsafe {
-                        let (states, sums) = (&states[of_these.clone()], self.sums.rows(at));
-                        results.finish_plain(simd, place, states, &totals, dropout_factor, sums, cols)
+                        let (states, sums) = (&states[of_these.clone()], self.output.rows(at));
+                        results.try_finish_block(simd, place, states, &totals, dropout_factor, sums, cols)
                     };
                 if is_done {
                     continue;
                 }
                 for (i, (row, total)) in of_these.zip(totals).enumerate() {
                     let place = (self.unit.sequence, block.head, block.first + first + i);
-                    let sums = &mut self.sums.row_mut(row)[..value_dim];
+                    let sums = &mut self.output.row_mut(row)[..value_dim];
                     // SAFETY: this query is in this unit alone, and the unit in this task.
-                    unsafe { results.finish(simd, place, &states[row], total, is_bad[row], dropout_factor, sums) };
+                    unsafe {
+                        results.finish_query(simd, place, &states[row], total, is_bad[row], dropout_factor, sums)
+                    };
                 }
             }
         }
@@ -358,31 +406,31 @@ impl<'a, E: Engine> UnitForward<'a, E> {
 }
 
 /// What the softmax of a unit's queries knows and gathers. Rows are those of all blocks, [`Engine::QUERIES`] of each.
-struct Softmax<'a> {
+struct UnitSoftmax<'a> {
     args: &'a AnyAttention<'a>,
-    unit: &'a Unit,
-    transform: Option<Transform>,
-    keep: Option<Keep>,
+    unit: &'a QueryUnit,
+    transform: Option<ScoreTransform>,
+    dropout_mask: Option<DropoutMask>,
     /// The factor that takes scores to units of log 2.
     scale_log2: f32,
     /// Whether scores are looked at instead of bounded, and nothing is checked.
-    is_open: bool,
+    is_unchecked: bool,
     /// (rows,)
-    states: &'a mut [Running],
+    states: &'a mut [OnlineSoftmaxState],
     /// Queries whose result the plain version computes: what they see is not finite. (rows,)
-    is_bad: &'a mut [bool],
+    is_nonfinite: &'a mut [bool],
     /// What times the length of a key bounds the query's score with it. (rows,)
     bounds: &'a mut [f32],
     /// Which weights dropout keeps in the block of queries and keys at hand. ([`Engine::QUERIES`], [`KEYS`] bits)
-    kept: &'a mut [u16],
+    dropout_bits: &'a mut [u16],
 }
 
-impl Softmax<'_> {
+impl UnitSoftmax<'_> {
     /// Draws which weights dropout keeps in a block.
     #[inline(always)]
-    fn draw<S: Simd>(&mut self, simd: S, block: &QueryBlock, first_key: usize, columns: Columns) {
-        if let Some(keep) = &self.keep {
-            block.kept((simd, keep), self.args, self.unit.sequence, first_key, columns, self.kept);
+    fn draw_dropout<S: Simd>(&mut self, simd: S, block: &QueryBlock, first_key: usize, columns: KeyColumns) {
+        if let Some(keep) = &self.dropout_mask {
+            block.draw_dropout_bits((simd, keep), self.args, self.unit.sequence, first_key, columns, self.dropout_bits);
         }
     }
 
@@ -390,24 +438,24 @@ impl Softmax<'_> {
     /// all see the same, from the first column on.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)]
-    fn plain_span<E: Engine>(
+    fn bounded_span<E: Engine>(
         &self,
         engine: E,
         b: usize,
         block: &QueryBlock,
-        room: &Room<'_, E>,
+        room: &ScoreTile<'_, E>,
         first_key: usize,
-        columns: Columns,
+        columns: KeyColumns,
         longest: f32,
-    ) -> Option<Span> {
-        let of_block = b * E::QUERIES..b * E::QUERIES + block.count;
+    ) -> Option<VisibleSpan> {
+        let of_block = b * E::QUERY_BLOCK..b * E::QUERY_BLOCK + block.count;
         let is_plain = self.transform.is_none()
-            && self.keep.is_none()
-            && self.bounds[of_block.clone()].iter().all(|bound| bound * longest <= SAFE_BOUND)
-            && self.states[of_block].iter().all(|state| !state.follows);
+            && self.dropout_mask.is_none()
+            && self.bounds[of_block.clone()].iter().all(|bound| bound * longest <= SAFE_SCORE_BOUND)
+            && self.states[of_block].iter().all(|state| !state.tracks_max);
         let span = if is_plain { block.common_span(first_key, columns)? } else { return None };
-        let is_plain = span.first_seen() <= columns.from()
-            && (!self.is_open || is_bounded(engine, &room.scores, block.count, span, self.scale_log2));
+        let is_plain = span.first_visible() <= columns.from()
+            && (!self.is_unchecked || is_bounded(engine, &room.scores, block.count, span, self.scale_log2));
         is_plain.then_some(span)
     }
 
@@ -420,15 +468,15 @@ impl Softmax<'_> {
         b: usize,
         block: &QueryBlock,
         i: usize,
-        room: &mut Room<'_, E>,
+        room: &mut ScoreTile<'_, E>,
         first_key: usize,
-        columns: Columns,
+        columns: KeyColumns,
         longest: f32,
     ) -> f32 {
-        let at = b * E::QUERIES + i;
+        let at = b * E::QUERY_BLOCK + i;
         let span = block.span(i, first_key, columns);
         let state = &mut self.states[at];
-        let kept = self.keep.map(|_| &self.kept[i * (KEYS / 16)..][..KEYS / 16]);
+        let kept = self.dropout_mask.map(|_| &self.dropout_bits[i * (KEY_BLOCK / 16)..][..KEY_BLOCK / 16]);
         let scale_log2 = self.scale_log2;
         if let Some(transform) = &self.transform
             && !span.is_empty()
@@ -436,53 +484,63 @@ impl Softmax<'_> {
             let place = (self.unit.sequence, block.head, block.first + i);
             transform.apply(engine.simd(), self.args, place, first_key, span, room.scores.row_mut(i));
         }
-        let mut row = SoftmaxRow { engine, line: room.line(i), span, scale_log2, kept };
+        let mut row = SoftmaxRow { engine, scores: room.row(i), span, scale_log2, dropout_bits: kept };
         if span.is_empty() {
-            row.nothing();
+            row.clear();
             return 1.0;
         }
         let rescale = if self.transform.is_some() {
-            row.following::<true>(state)
+            row.apply_online::<true>(state)
         } else {
-            let mut is_small = !self.is_open && self.bounds[at] * longest <= SAFE_BOUND;
-            if !is_small && (self.is_open || !state.follows) {
-                let extreme = row.extreme() * scale_log2.abs();
-                self.is_bad[at] |= extreme.is_nan();
-                is_small = extreme <= BOUND;
+            let mut is_small = !self.is_unchecked && self.bounds[at] * longest <= SAFE_SCORE_BOUND;
+            if !is_small && (self.is_unchecked || !state.tracks_max) {
+                let extreme = row.max_abs_score() * scale_log2.abs();
+                self.is_nonfinite[at] |= extreme.is_nan();
+                is_small = extreme <= SCORE_BOUND;
             }
-            if is_small && !state.follows {
-                row.bounded(state);
+            if is_small && !state.tracks_max {
+                row.apply_bounded(state);
                 return 1.0;
             }
-            row.following::<false>(state)
+            row.apply_online::<false>(state)
         };
-        self.is_bad[at] |= rescale.is_none();
+        self.is_nonfinite[at] |= rescale.is_none();
         rescale.unwrap_or(1.0)
     }
 }
 
 /// The rows of a block, one by one, and what becomes of their earlier sums: a function of its own.
-struct Rows<'a, 'b, E> {
-    softmax: &'a mut Softmax<'b>,
+struct SoftmaxRowsTask<'a, 'b, E> {
+    softmax: &'a mut UnitSoftmax<'b>,
     b: usize,
     block: &'a QueryBlock,
-    room: &'a mut Room<'b, E>,
+    tile: &'a mut ScoreTile<'b, E>,
     first_key: usize,
-    columns: Columns,
+    columns: KeyColumns,
     longest: f32,
-    sums: &'a mut QuerySums<'b, E>,
+    output: &'a mut QueryAccumulator<'b, E>,
     /// What follows.
-    weigh: ValueProduct,
+    value_product: ValueProduct,
 }
 
-impl<E: Engine> BlockTask<E> for Rows<'_, '_, E> {
+impl<E: Engine> EngineTask<E> for SoftmaxRowsTask<'_, '_, E> {
     #[inline(always)]
     fn eval(self, engine: E) {
-        let Rows { softmax, b, block, room, first_key, columns, longest, sums, weigh } = self;
+        let SoftmaxRowsTask {
+            softmax,
+            b,
+            block,
+            tile: room,
+            first_key,
+            columns,
+            longest,
+            output: sums,
+            value_product: weigh,
+        } = self;
         for i in 0..block.count {
             let rescale = softmax.row(engine, b, block, i, room, first_key, columns, longest);
             if rescale != 1.0 && weigh.accumulate {
-                scale(engine.simd(), rescale, sums.row_mut(b * E::QUERIES + i));
+                scale_in_place(engine.simd(), rescale, sums.row_mut(b * E::QUERY_BLOCK + i));
             }
         }
     }
@@ -493,16 +551,22 @@ impl<E: Engine> BlockTask<E> for Rows<'_, '_, E> {
 struct ValueProduct {
     /// And how many of its rows.
     block: (usize, usize),
-    columns: Columns,
+    columns: KeyColumns,
     accumulate: bool,
 }
 
 impl ValueProduct {
     /// All of it.
     #[inline(always)]
-    fn run<E: Engine>(self, engine: E, room: &Room<'_, E>, values: &Right<'_, E>, sums: &mut QuerySums<'_, E>) {
+    fn run<E: Engine>(
+        self,
+        engine: E,
+        room: &ScoreTile<'_, E>,
+        values: &PackedRhs<'_, E>,
+        sums: &mut QueryAccumulator<'_, E>,
+    ) {
         let panels = 0..sums.panels();
-        sums.add(engine, self.block, room.weights(), self.columns, values, panels, self.accumulate);
+        sums.pv_matmul(engine, self.block, room.weights(), self.columns, values, panels, self.accumulate);
     }
 }
 
@@ -511,60 +575,71 @@ impl ValueProduct {
 struct ScoreProduct {
     /// And how many of its rows.
     block: (usize, usize),
-    columns: Columns,
+    columns: KeyColumns,
 }
 
 /// Products that are computed between rows of the softmax, panel by panel: the room of the block before is weighed, then
 /// takes the scores of the next block.
-struct Between<'a, 'b, E: Engine> {
+struct InterleavedProducts<'a, 'b, E: Engine> {
     engine: E,
-    weigh: Option<ValueProduct>,
-    scores: Option<ScoreProduct>,
-    queries: &'a Left<'b, E>,
-    keys: &'a RightTransposed<'b, E>,
-    values: &'a Right<'b, E>,
-    room: &'a mut Room<'b, E>,
-    sums: &'a mut QuerySums<'b, E>,
+    value_product: Option<ValueProduct>,
+    score_product: Option<ScoreProduct>,
+    queries: &'a PackedLhs<'b, E>,
+    keys: &'a PackedRhsTransposed<'b, E>,
+    values: &'a PackedRhs<'b, E>,
+    tile: &'a mut ScoreTile<'b, E>,
+    output: &'a mut QueryAccumulator<'b, E>,
     /// Panels that are done, and all.
     done: usize,
-    all: usize,
+    total: usize,
 }
 
-impl<'a, 'b, E: Engine> Between<'a, 'b, E> {
+impl<'a, 'b, E: Engine> InterleavedProducts<'a, 'b, E> {
     #[inline(always)]
     #[allow(clippy::too_many_arguments)]
     fn new(
         engine: E,
         weigh: Option<ValueProduct>,
         scores: Option<ScoreProduct>,
-        queries: &'a Left<'b, E>,
-        keys: &'a RightTransposed<'b, E>,
-        values: &'a Right<'b, E>,
-        room: &'a mut Room<'b, E>,
-        sums: &'a mut QuerySums<'b, E>,
+        queries: &'a PackedLhs<'b, E>,
+        keys: &'a PackedRhsTransposed<'b, E>,
+        values: &'a PackedRhs<'b, E>,
+        room: &'a mut ScoreTile<'b, E>,
+        sums: &'a mut QueryAccumulator<'b, E>,
     ) -> Self {
         let all = weigh.map_or(0, |_| sums.panels()) + scores.map_or(0, |scores| scores.columns.grains());
-        Between { engine, weigh, scores, queries, keys, values, room, sums, done: 0, all }
+        InterleavedProducts {
+            engine,
+            value_product: weigh,
+            score_product: scores,
+            queries,
+            keys,
+            values,
+            tile: room,
+            output: sums,
+            done: 0,
+            total: all,
+        }
     }
 }
 
-impl<E: Engine> Meanwhile for Between<'_, '_, E> {
+impl<E: Engine> InterleavedWork for InterleavedProducts<'_, '_, E> {
     #[inline(always)]
     fn advance(&mut self, row: usize, rows: usize) {
-        while self.done * rows < self.all * row {
+        while self.done * rows < self.total * row {
             let mut panel = self.done;
             self.done += 1;
-            if let Some(ValueProduct { block, columns, accumulate }) = self.weigh {
-                if panel < self.sums.panels() {
-                    let (weights, panels) = (self.room.weights(), panel..panel + 1);
-                    self.sums.add(self.engine, block, weights, columns, self.values, panels, accumulate);
+            if let Some(ValueProduct { block, columns, accumulate }) = self.value_product {
+                if panel < self.output.panels() {
+                    let (weights, panels) = (self.tile.weights(), panel..panel + 1);
+                    self.output.pv_matmul(self.engine, block, weights, columns, self.values, panels, accumulate);
                     continue;
                 }
-                panel -= self.sums.panels();
+                panel -= self.output.panels();
             }
-            if let Some(ScoreProduct { block, columns }) = self.scores {
-                let columns = columns.part(panel..panel + 1);
-                self.room.scores.multiply(self.engine, self.queries, block, self.keys, columns);
+            if let Some(ScoreProduct { block, columns }) = self.score_product {
+                let columns = columns.grain_range(panel..panel + 1);
+                self.tile.scores.qk_matmul(self.engine, self.queries, block, self.keys, columns);
             }
         }
     }
@@ -572,16 +647,16 @@ impl<E: Engine> Meanwhile for Between<'_, '_, E> {
 
 /// An upper bound on the length of a row, given the sum of its squares. Squares below the normal numbers may be missing.
 #[inline(always)]
-fn length(square: f32, dim: usize) -> f32 {
+fn norm_bound(square: f32, dim: usize) -> f32 {
     (square + dim as f32 * f32::MIN_POSITIVE).sqrt()
 }
 
 /// The largest of some whole vectors of numbers, at least 0.
 #[inline(always)]
-fn largest<S: Simd>(simd: S, x: &[f32]) -> f32 {
+fn max_of<S: Simd>(simd: S, x: &[f32]) -> f32 {
     let mut largest = simd.splat(0.0);
     for x in x.chunks_exact(S::LANES) {
         largest = simd.max(simd.load(x), largest);
     }
-    simd.largest(largest)
+    simd.max_lane(largest)
 }

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 
 /// How the sequences of a view follow one another.
 #[derive(Clone, Copy, Debug)]
-enum Sequences<'a> {
+enum SequenceLayout<'a> {
     /// `batch` sequences of one length, `stride` elements apart.
     Dense { batch: usize, length: usize, stride: usize },
     /// Sequence s holds the rows `offsets[s]..offsets[s + 1]`.
@@ -13,86 +13,86 @@ enum Sequences<'a> {
 
 /// Places of rows: for each sequence, head and position `dim` elements, one after another.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Layout<'a> {
-    sequences: Sequences<'a>,
+pub(crate) struct HeadsLayout<'a> {
+    sequences: SequenceLayout<'a>,
     pub(crate) heads: usize,
     pub(crate) dim: usize,
     head_stride: usize,
     pub(crate) row_stride: usize,
 }
 
-impl<'a> Layout<'a> {
+impl<'a> HeadsLayout<'a> {
     fn dense([batch, heads, length, dim]: [usize; 4], [batch_stride, head_stride, row_stride]: [usize; 3]) -> Self {
-        let sequences = Sequences::Dense { batch, length, stride: batch_stride };
-        Layout { sequences, heads, dim, head_stride, row_stride }
+        let sequences = SequenceLayout::Dense { batch, length, stride: batch_stride };
+        HeadsLayout { sequences, heads, dim, head_stride, row_stride }
     }
 
     fn packed(offsets: &'a [usize], heads: usize, dim: usize, [head_stride, row_stride]: [usize; 2]) -> Self {
-        Layout { sequences: Sequences::Packed { offsets }, heads, dim, head_stride, row_stride }
+        HeadsLayout { sequences: SequenceLayout::Packed { offsets }, heads, dim, head_stride, row_stride }
     }
 
     /// Number of sequences.
-    pub(crate) fn count(&self) -> usize {
+    pub(crate) fn sequence_count(&self) -> usize {
         match self.sequences {
-            Sequences::Dense { batch, .. } => batch,
-            Sequences::Packed { offsets } => offsets.len().saturating_sub(1),
+            SequenceLayout::Dense { batch, .. } => batch,
+            SequenceLayout::Packed { offsets } => offsets.len().saturating_sub(1),
         }
     }
 
     /// Length of sequence `s`.
     pub(crate) fn length(&self, s: usize) -> usize {
         match self.sequences {
-            Sequences::Dense { length, .. } => length,
-            Sequences::Packed { offsets } => offsets[s + 1] - offsets[s],
+            SequenceLayout::Dense { length, .. } => length,
+            SequenceLayout::Packed { offsets } => offsets[s + 1] - offsets[s],
         }
     }
 
     /// Length of the longest sequence. A dense view has its length even where there are no sequences.
     pub(crate) fn longest(&self) -> usize {
         match self.sequences {
-            Sequences::Dense { length, .. } => length,
-            Sequences::Packed { offsets } => offsets.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0),
+            SequenceLayout::Dense { length, .. } => length,
+            SequenceLayout::Packed { offsets } => offsets.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0),
         }
     }
 
     /// The first element of row `i` of sequence `s` and head `h`.
     #[inline(always)]
-    pub(crate) fn at(&self, s: usize, h: usize, i: usize) -> usize {
+    pub(crate) fn row_offset(&self, s: usize, h: usize, i: usize) -> usize {
         let (start, row) = match self.sequences {
-            Sequences::Dense { stride, .. } => (s * stride, i),
-            Sequences::Packed { offsets } => (0, offsets[s] + i),
+            SequenceLayout::Dense { stride, .. } => (s * stride, i),
+            SequenceLayout::Packed { offsets } => (0, offsets[s] + i),
         };
         start + h * self.head_stride + row * self.row_stride
     }
 
     /// Whether the sequences are packed, so that they have lengths of their own.
     pub(crate) fn is_packed(&self) -> bool {
-        matches!(self.sequences, Sequences::Packed { .. })
+        matches!(self.sequences, SequenceLayout::Packed { .. })
     }
 
     /// Number of values with one for each sequence, head and row: of log-sum-exp. `None` if it overflows.
-    pub(crate) fn rows(&self) -> Option<usize> {
+    pub(crate) fn row_count(&self) -> Option<usize> {
         match self.sequences {
-            Sequences::Dense { batch, length, .. } => batch.checked_mul(self.heads)?.checked_mul(length),
-            Sequences::Packed { offsets } => self.heads.checked_mul(offsets.last().copied().unwrap_or(0)),
+            SequenceLayout::Dense { batch, length, .. } => batch.checked_mul(self.heads)?.checked_mul(length),
+            SequenceLayout::Packed { offsets } => self.heads.checked_mul(offsets.last().copied().unwrap_or(0)),
         }
     }
 
     /// The index of a row among [`Layout::rows`]: (batch, heads, length), packed (heads, tokens).
     #[inline(always)]
-    pub(crate) fn row(&self, s: usize, h: usize, i: usize) -> usize {
+    pub(crate) fn row_index(&self, s: usize, h: usize, i: usize) -> usize {
         match self.sequences {
-            Sequences::Dense { length, .. } => (s * self.heads + h) * length + i,
-            Sequences::Packed { offsets } => h * offsets[offsets.len() - 1] + offsets[s] + i,
+            SequenceLayout::Dense { length, .. } => (s * self.heads + h) * length + i,
+            SequenceLayout::Packed { offsets } => h * offsets[offsets.len() - 1] + offsets[s] + i,
         }
     }
 
     /// One beyond the last element; 0 where there is none. `None` if it overflows.
     fn end(&self) -> Option<usize> {
         let (starts, rows) = match self.sequences {
-            Sequences::Dense { batch: 0, .. } => (0, 0),
-            Sequences::Dense { batch, length, stride } => ((batch - 1).checked_mul(stride)?, length),
-            Sequences::Packed { offsets } => (0, offsets.last().copied().unwrap_or(0)),
+            SequenceLayout::Dense { batch: 0, .. } => (0, 0),
+            SequenceLayout::Dense { batch, length, stride } => ((batch - 1).checked_mul(stride)?, length),
+            SequenceLayout::Packed { offsets } => (0, offsets.last().copied().unwrap_or(0)),
         };
         if rows == 0 || self.heads == 0 {
             return Some(0);
@@ -107,7 +107,7 @@ impl<'a> Layout<'a> {
             let problem = format!("expected at least one head of width 1, got {} of {}", self.heads, self.dim);
             return Err(Error::value(what, problem));
         }
-        if let Sequences::Packed { offsets } = self.sequences
+        if let SequenceLayout::Packed { offsets } = self.sequences
             && (offsets.first() != Some(&0) || offsets.windows(2).any(|w| w[0] > w[1]))
         {
             return Err(Error::value(what, "offsets: expected 0 first and none below the one before it"));
@@ -119,10 +119,10 @@ impl<'a> Layout<'a> {
     }
 
     /// Checks that no two rows share an element.
-    fn check_apart(&self, what: &'static str) -> Result<()> {
+    fn check_no_overlap(&self, what: &'static str) -> Result<()> {
         let (batch, length, stride) = match self.sequences {
-            Sequences::Dense { batch, length, stride } => (batch, length, stride),
-            Sequences::Packed { offsets } => (1, offsets.last().copied().unwrap_or(0), 0),
+            SequenceLayout::Dense { batch, length, stride } => (batch, length, stride),
+            SequenceLayout::Packed { offsets } => (1, offsets.last().copied().unwrap_or(0), 0),
         };
         if batch == 0 || length == 0 {
             return Ok(());
@@ -147,14 +147,14 @@ impl<'a> Layout<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Heads<'a, T> {
     pub(crate) data: &'a [T],
-    pub(crate) layout: Layout<'a>,
+    pub(crate) layout: HeadsLayout<'a>,
 }
 
 /// As [`Heads`], to be written. No two rows may overlap.
 #[derive(Debug)]
 pub struct HeadsMut<'a, T> {
     pub(crate) data: &'a mut [T],
-    pub(crate) layout: Layout<'a>,
+    pub(crate) layout: HeadsLayout<'a>,
 }
 
 /// The constructors that both kinds of view have.
@@ -185,7 +185,7 @@ macro_rules! constructors {
         /// # Errors
         /// If heads or dim is 0, or the last element lies beyond `data`, or (where it is written) rows overlap.
         pub fn strided(data: $data, shape: [usize; 4], strides: [usize; 3]) -> Result<Self> {
-            let $view = Self { layout: Layout::dense(shape, strides), data };
+            let $view = Self { layout: HeadsLayout::dense(shape, strides), data };
             $view.layout.check($what, $view.data.len())?;
             $check?;
             Ok($view)
@@ -211,7 +211,7 @@ macro_rules! constructors {
             [heads, dim]: [usize; 2],
             strides: [usize; 2],
         ) -> Result<Self> {
-            let $view = Self { layout: Layout::packed(offsets, heads, dim, strides), data };
+            let $view = Self { layout: HeadsLayout::packed(offsets, heads, dim, strides), data };
             $view.layout.check($what, $view.data.len())?;
             $check?;
             Ok($view)
@@ -219,7 +219,7 @@ macro_rules! constructors {
 
         /// Number of sequences.
         pub fn sequences(&self) -> usize {
-            self.layout.count()
+            self.layout.sequence_count()
         }
 
         /// Number of heads.
@@ -251,12 +251,14 @@ impl<'a, T> Heads<'a, T> {
     /// If there is no such row.
     #[inline(always)]
     pub fn row(&self, s: usize, h: usize, i: usize) -> &'a [T] {
-        &self.data[self.layout.at(s, h, i)..][..self.layout.dim]
+        &self.data[self.layout.row_offset(s, h, i)..][..self.layout.dim]
     }
 }
 
 impl<'a, T> HeadsMut<'a, T> {
-    constructors!(&'a mut [T], "attention: view to write", |view| view.layout.check_apart("attention: view to write"));
+    constructors!(&'a mut [T], "attention: view to write", |view| view
+        .layout
+        .check_no_overlap("attention: view to write"));
 
     /// The same view, to read.
     pub fn as_heads(&self) -> Heads<'_, T> {
@@ -274,7 +276,7 @@ impl<'a, T> HeadsMut<'a, T> {
     /// If there is no such row.
     #[inline(always)]
     pub fn row_mut(&mut self, s: usize, h: usize, i: usize) -> &mut [T] {
-        let at = self.layout.at(s, h, i);
+        let at = self.layout.row_offset(s, h, i);
         &mut self.data[at..][..self.layout.dim]
     }
 }

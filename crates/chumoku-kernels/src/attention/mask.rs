@@ -73,7 +73,7 @@ impl<'a, M: Copy> MaskView<'a, M> {
 
     /// The entry of (batch, head, query, key) in `data`.
     #[inline(always)]
-    pub(crate) fn at(&self, b: usize, h: usize, i: usize, j: usize) -> usize {
+    pub(crate) fn entry_index(&self, b: usize, h: usize, i: usize, j: usize) -> usize {
         b * self.strides[0] + h * self.strides[1] + i * self.strides[2] + j * self.strides[3]
     }
 

@@ -1,13 +1,13 @@
 //! Merging attention over parts of the keys into attention over all of them.
 
 use super::heads::{Heads, HeadsMut};
-use super::problem::check_same;
+use super::params::check_same_shape;
 use crate::error::{Error, Result};
 use crate::number::{Element, Real};
 
 /// Attention over some of the keys: what [`super::Attention::forward_with_log_sum_exp`] gave.
 #[derive(Clone, Copy, Debug)]
-pub struct Partial<'a, T: Element> {
+pub struct PartialAttention<'a, T: Element> {
     /// The output: (batch, heads, L, value dim).
     pub output: Heads<'a, T>,
     /// The log-sum-exp: (batch, heads, L), or (heads, tokens) where sequences are packed.
@@ -43,14 +43,14 @@ pub struct Partial<'a, T: Element> {
 /// # Ok::<(), chumoku_kernels::Error>(())
 /// ```
 pub fn merge_attention<T: Element>(
-    parts: &[Partial<'_, T>],
+    parts: &[PartialAttention<'_, T>],
     mut output: HeadsMut<'_, T>,
     mut log_sum_exp: Option<&mut [T::Sum]>,
 ) -> Result<()> {
     let layout = output.layout;
-    let rows = layout.rows().unwrap_or(usize::MAX);
+    let rows = layout.row_count().unwrap_or(usize::MAX);
     for part in parts {
-        check_same("merge: output of a part", part.output, output.as_heads(), layout.heads, layout.dim)?;
+        check_same_shape("merge: output of a part", part.output, output.as_heads(), layout.heads, layout.dim)?;
         if part.output.layout.is_packed() != layout.is_packed() {
             return Err(Error::value("merge: output of a part", "expected all packed, or none"));
         }
@@ -60,10 +60,10 @@ pub fn merge_attention<T: Element>(
         Error::check_length("merge: log_sum_exp", rows, log_sum_exp.len())?;
     }
     let mut sums = vec![0.0; layout.dim];
-    for s in 0..layout.count() {
+    for s in 0..layout.sequence_count() {
         for h in 0..layout.heads {
             for i in 0..layout.length(s) {
-                let at = layout.row(s, h, i);
+                let at = layout.row_index(s, h, i);
                 let counting = || {
                     let parts = parts.iter().map(|part| (part, part.log_sum_exp[at].to_f64()));
                     parts.filter(|&(_, lse)| lse != f64::NEG_INFINITY)
@@ -78,10 +78,11 @@ pub fn merge_attention<T: Element>(
                     let share = weight(lse) / total;
                     sums.iter_mut().zip(part.output.row(s, h, i)).for_each(|(y, x)| *y += share * x.to_f64());
                 }
-                output.row_mut(s, h, i).iter_mut().zip(&sums).for_each(|(y, &x)| *y = T::of(x));
+                output.row_mut(s, h, i).iter_mut().zip(&sums).for_each(|(y, &x)| *y = T::round_from(x));
                 if let Some(log_sum_exp) = &mut log_sum_exp {
                     let is_empty = counting().next().is_none();
-                    log_sum_exp[at] = T::Sum::of(if is_empty { f64::NEG_INFINITY } else { largest + total.ln() });
+                    log_sum_exp[at] =
+                        T::Sum::round_from(if is_empty { f64::NEG_INFINITY } else { largest + total.ln() });
                 }
             }
         }

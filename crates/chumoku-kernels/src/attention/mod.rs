@@ -44,14 +44,14 @@
 //   plan; decode, forward; explain                   the forward pass
 //   differentiate; mask_gradient, backward           the backward pass
 //   cache, merge, scores                             beside them
-mod any;
+#[cfg(target_arch = "x86_64")]
+mod amx;
 mod backward;
 mod blocks;
 mod cache;
 mod decode;
-mod differentiate;
 mod engine;
-mod engines;
+mod engine_choice;
 mod explain;
 mod finish;
 mod forward;
@@ -60,30 +60,30 @@ mod mask;
 mod mask_gradient;
 mod merge;
 mod operands;
+mod params;
 mod plan;
-mod problem;
 pub(crate) mod reference;
-mod registers;
-mod rows;
+mod register_engine;
 mod scores;
 mod softmax;
-#[cfg(target_arch = "x86_64")]
-mod tiles;
+mod softmax_backward;
+mod staging;
 mod transform;
+mod type_erased;
 
 pub use cache::KeyValueCache;
 pub use heads::{Heads, HeadsMut};
 pub use mask::{Causal, Mask, MaskView};
-pub use merge::{Partial, merge_attention};
+pub use merge::{PartialAttention, merge_attention};
+pub use params::{Attention, AttentionDropout, BackwardInputs, Gradients};
 pub use plan::AttentionPlan;
-pub use problem::{Attention, AttentionDropout, Gradients, Saved};
-pub use scores::{Stage, Statistics, Top};
+pub use scores::{AttentionStatistics, ScoreStage, TopKeys};
 
 use crate::error::{Error, Result};
-use crate::number::{Element, Family, Sorted};
+use crate::number::{DtypeDispatch, DtypeMatch, Element};
 use crate::profile::{self, Cost, Operation};
-use any::AnyAttention;
-use problem::{Forward, check_same};
+use params::{ForwardOutputs, check_same_shape};
+use type_erased::AnyAttention;
 
 impl<T: Element> Attention<'_, T> {
     /// Writes the output.
@@ -94,7 +94,7 @@ impl<T: Element> Attention<'_, T> {
     /// # Errors
     /// If shapes, lengths, masks or numbers do not fit; the error names the argument.
     pub fn forward(&self, output: HeadsMut<'_, T>) -> Result<()> {
-        self.run(output, None)
+        self.forward_into(output, None)
     }
 
     /// Writes the output and the natural log-sum-exp of each query's scores, which [`Attention::backward`] needs.
@@ -106,10 +106,10 @@ impl<T: Element> Attention<'_, T> {
     /// # Errors
     /// As [`Attention::forward`].
     pub fn forward_with_log_sum_exp(&self, output: HeadsMut<'_, T>, log_sum_exp: &mut [T::Sum]) -> Result<()> {
-        self.run(output, Some(log_sum_exp))
+        self.forward_into(output, Some(log_sum_exp))
     }
 
-    fn run(&self, output: HeadsMut<'_, T>, log_sum_exp: Option<&mut [T::Sum]>) -> Result<()> {
+    fn forward_into(&self, output: HeadsMut<'_, T>, log_sum_exp: Option<&mut [T::Sum]>) -> Result<()> {
         self.check()?;
         self.check_like_output("attention: output", output.as_heads())?;
         if let Some(log_sum_exp) = &log_sum_exp {
@@ -117,14 +117,14 @@ impl<T: Element> Attention<'_, T> {
         }
         let widths = self.query.dim() + self.value.dim();
         for s in 0..self.query.sequences() {
-            profile::count(&[self.query.heads(), self.query.length(s), self.key.length(s), widths]);
+            profile::count_multiply_adds(&[self.query.heads(), self.query.length(s), self.key.length(s), widths]);
         }
         let _timed = self.timed("attention", [1, 1], 1);
-        match T::sort::<ForwardPass>((self, Forward { output, log_sum_exp })) {
-            Sorted::F32((args, results)) => forward::f32(args, results),
-            Sorted::Bf16((args, results)) => forward::bf16(args, results),
-            Sorted::F16((args, results)) => forward::f16(args, results),
-            Sorted::F64((args, results)) => reference::attention_forward(args, results),
+        match T::match_dtype::<ForwardPass>((self, ForwardOutputs { output, log_sum_exp })) {
+            DtypeMatch::F32((args, results)) => forward::f32(args, results),
+            DtypeMatch::Bf16((args, results)) => forward::bf16(args, results),
+            DtypeMatch::F16((args, results)) => forward::f16(args, results),
+            DtypeMatch::F64((args, results)) => reference::attention_forward(args, results),
         }
         Ok(())
     }
@@ -138,7 +138,7 @@ impl<T: Element> Attention<'_, T> {
     ///
     /// # Errors
     /// If shapes, lengths, masks or numbers do not fit; the error names the argument.
-    pub fn backward(&self, saved: Saved<'_, T>, gradients: Gradients<'_, T>) -> Result<()> {
+    pub fn backward(&self, saved: BackwardInputs<'_, T>, gradients: Gradients<'_, T>) -> Result<()> {
         self.check()?;
         self.check_like_output("attention: output", saved.output)?;
         self.check_like_output("attention: d_output", saved.d_output)?;
@@ -147,50 +147,50 @@ impl<T: Element> Attention<'_, T> {
             self.check_rows("attention: d_log_sum_exp", d.len())?;
         }
         let like = |what, gradient: &HeadsMut<'_, T>, of: Heads<'_, T>| {
-            check_same(what, gradient.as_heads(), of, of.heads(), of.dim())
+            check_same_shape(what, gradient.as_heads(), of, of.heads(), of.dim())
         };
         like("attention: d_query", &gradients.query, self.query)?;
         like("attention: d_key", &gradients.key, self.key)?;
         like("attention: d_value", &gradients.value, self.value)?;
         if let Some(d) = &gradients.mask {
-            let Some(Mask::Additive(view)) = self.problem.mask else {
+            let Some(Mask::Additive(view)) = self.params.mask else {
                 return Err(Error::value("attention: d_mask", "expected an additive mask, which alone has a gradient"));
             };
             let size = view.shape.iter().try_fold(1usize, |size, &axis| size.checked_mul(axis));
             Error::check_length("attention: d_mask", size.unwrap_or(usize::MAX), d.len())?;
         }
         if let Some(d) = &gradients.sinks {
-            let Some(sinks) = self.problem.sinks else {
+            let Some(sinks) = self.params.sinks else {
                 return Err(Error::value("attention: d_sinks", "expected sinks, whose gradient it is"));
             };
             Error::check_length("attention: d_sinks", sinks.len(), d.len())?;
         }
         // dQ and dK beside the scores, dP and dV.
         let _timed = self.timed("attention, backward", [3, 2], 2);
-        match T::sort::<BackwardPass>((self, saved, gradients)) {
-            Sorted::F32((args, saved, gradients)) => backward::f32(args, saved, gradients),
-            Sorted::Bf16((args, saved, gradients)) => backward::bf16(args, saved, gradients),
-            Sorted::F16((args, saved, gradients)) => backward::f16(args, saved, gradients),
-            Sorted::F64((args, saved, gradients)) => reference::attention_backward(args, saved, gradients),
+        match T::match_dtype::<BackwardPass>((self, saved, gradients)) {
+            DtypeMatch::F32((args, saved, gradients)) => backward::f32(args, saved, gradients),
+            DtypeMatch::Bf16((args, saved, gradients)) => backward::bf16(args, saved, gradients),
+            DtypeMatch::F16((args, saved, gradients)) => backward::f16(args, saved, gradients),
+            DtypeMatch::F64((args, saved, gradients)) => reference::attention_backward(args, saved, gradients),
         }
         Ok(())
     }
 
     /// Times a pass of so many products of each width that goes through all rows so many times.
-    fn timed(&self, name: &'static str, [of_keys, of_values]: [u64; 2], times: usize) -> profile::Inside {
+    fn timed(&self, name: &'static str, [of_keys, of_values]: [u64; 2], times: usize) -> profile::OperationGuard {
         profile::operation(|| {
             let (dim, value_dim) = (self.query.dim(), self.value.dim());
             let (mut pairs, mut queries, mut keys) = (0, 0, 0);
             for s in 0..self.query.sequences() {
                 let (length, key_length) = (self.query.length(s), self.key.length(s));
-                pairs += profile::product(&[self.query.heads(), length, key_length]);
+                pairs += profile::saturating_product(&[self.query.heads(), length, key_length]);
                 queries += length * self.query.heads();
                 keys += key_length * self.key.heads();
             }
             let bytes = times * (queries + keys) * (dim + value_dim) * size_of::<T>();
             let multiply_adds = pairs * (of_keys * dim as u64 + of_values * value_dim as u64);
             let terms = self.explain().map_or(0, |plan| plan.terms);
-            let cost = Cost::of_products(multiply_adds, (terms > 0).then_some(terms), bytes);
+            let cost = Cost::products(multiply_adds, (terms > 0).then_some(terms), bytes);
             (Operation::new(name, [dim, value_dim]), cost)
         })
     }
@@ -201,11 +201,11 @@ impl<T: Element> Attention<'_, T> {
     /// As [`Attention::forward`].
     pub fn explain(&self) -> Result<AttentionPlan> {
         self.check()?;
-        Ok(match T::sort::<Question>(self) {
-            Sorted::F32(args) => explain::explain(&AnyAttention::new(args)),
-            Sorted::Bf16(args) => explain::explain(&AnyAttention::new(args)),
-            Sorted::F16(args) => explain::explain(&AnyAttention::new(args)),
-            Sorted::F64(_) => AttentionPlan::plain(),
+        Ok(match T::match_dtype::<ExplainCall>(self) {
+            DtypeMatch::F32(args) => explain::explain(&AnyAttention::new(args)),
+            DtypeMatch::Bf16(args) => explain::explain(&AnyAttention::new(args)),
+            DtypeMatch::F16(args) => explain::explain(&AnyAttention::new(args)),
+            DtypeMatch::F64(_) => AttentionPlan::reference(),
         })
     }
 }
@@ -213,20 +213,20 @@ impl<T: Element> Attention<'_, T> {
 /// Arguments of the forward pass, which have been checked.
 struct ForwardPass;
 
-impl Family for ForwardPass {
-    type Of<'a, T: Element> = (&'a Attention<'a, T>, Forward<'a, T>);
+impl DtypeDispatch for ForwardPass {
+    type Args<'a, T: Element> = (&'a Attention<'a, T>, ForwardOutputs<'a, T>);
 }
 
 /// Arguments of the backward pass, which have been checked.
 struct BackwardPass;
 
-impl Family for BackwardPass {
-    type Of<'a, T: Element> = (&'a Attention<'a, T>, Saved<'a, T>, Gradients<'a, T>);
+impl DtypeDispatch for BackwardPass {
+    type Args<'a, T: Element> = (&'a Attention<'a, T>, BackwardInputs<'a, T>, Gradients<'a, T>);
 }
 
 /// Arguments of which somebody wants to know what they would run on.
-struct Question;
+struct ExplainCall;
 
-impl Family for Question {
-    type Of<'a, T: Element> = &'a Attention<'a, T>;
+impl DtypeDispatch for ExplainCall {
+    type Args<'a, T: Element> = &'a Attention<'a, T>;
 }

@@ -33,7 +33,7 @@ impl fmt::Display for AttentionPlan {
 
 impl AttentionPlan {
     /// Of the plain version.
-    pub(crate) fn plain() -> Self {
+    pub(crate) fn reference() -> Self {
         AttentionPlan {
             kernel: "plain",
             isa: isa::active(),

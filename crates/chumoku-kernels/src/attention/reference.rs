@@ -2,21 +2,21 @@
 //! them can matter.
 
 use super::mask::Mask;
-use super::problem::{Attention, Forward, Gradients, Problem, Saved};
-use crate::dropout::Keep;
+use super::params::{Attention, AttentionParams, BackwardInputs, ForwardOutputs, Gradients};
+use crate::dropout::DropoutMask;
 use crate::number::{Element, Real};
 use std::ops::Range;
 
 /// Rounds a score or log-sum-exp. A finite number never becomes −∞, which means that there is nothing to attend to.
 pub(super) fn rounded_score<S: Real>(x: f64) -> S {
-    let lowest = S::of(f64::from(f32::MIN));
-    let rounded = S::of(x);
+    let lowest = S::round_from(f64::from(f32::MIN));
+    let rounded = S::round_from(x);
     if rounded == S::NEG_INFINITY && x.is_finite() { lowest } else { rounded }
 }
 
 /// What one query of one head gives.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub struct AttentionRow {
     /// The score of each key, after scale, softcap and masks: (keys,). `None` where the query must not see the key.
     pub scores: Vec<Option<f64>>,
     /// The weight of each key, before dropout: (keys,).
@@ -24,7 +24,7 @@ pub struct Row {
     /// The weight of the sink; 0 without one.
     pub sink: f64,
     /// What dropout multiplies each weight with, 1 without dropout: (keys,).
-    pub keep: Vec<f64>,
+    pub dropout_factors: Vec<f64>,
     /// The weighted sum of the values: (value dim,).
     pub output: Vec<f64>,
     /// ln Σ exp(score), −∞ where there is nothing to attend to.
@@ -33,25 +33,27 @@ pub struct Row {
 
 /// The keys that causality and the window let query `i` of sequence `s` see.
 pub fn attention_keys<T: Element>(args: &Attention<T>, s: usize, i: usize) -> Range<usize> {
-    args.problem.range(s, i)
+    args.params.visible_keys(s, i)
 }
 
 /// Scores, softmax, dropout and weighted sum of query `i` of head `h` in sequence `s`.
-pub fn attention_row<T: Element>(args: &Attention<T>, s: usize, h: usize, i: usize) -> Row {
-    let keys = args.problem.keys(s);
+pub fn attention_row<T: Element>(args: &Attention<T>, s: usize, h: usize, i: usize) -> AttentionRow {
+    let keys = args.params.key_count(s);
     let query = args.query.row(s, h, i);
-    let range = args.problem.range(s, i);
+    let range = args.params.visible_keys(s, i);
     // score_j = softcap(scale · q·k_j) + bias_j
     let scores: Vec<Option<f64>> = (0..keys)
         .map(|j| {
-            let bias = bias(&args.problem, s, h, i, j).filter(|_| range.contains(&j))?;
+            let bias = bias(&args.params, s, h, i, j).filter(|_| range.contains(&j))?;
             Some(
-                cap(&args.problem, args.problem.scale * dot(query, args.key.row(s, args.problem.key_head(h), j)))
-                    + bias,
+                apply_softcap(
+                    &args.params,
+                    args.params.scale * dot(query, args.key.row(s, args.params.key_head(h), j)),
+                ) + bias,
             )
         })
         .collect();
-    let sink = args.problem.sinks.map(|sinks| f64::from(sinks[h]));
+    let sink = args.params.sinks.map(|sinks| f64::from(sinks[h]));
     let largest = scores.iter().flatten().copied().chain(sink).fold(f64::NEG_INFINITY, Real::max);
     let weight = |score: f64| if largest == f64::NEG_INFINITY { 0.0 } else { (score - largest).exp() };
     let mut weights: Vec<f64> = scores.iter().map(|score| score.map_or(0.0, weight)).collect();
@@ -60,13 +62,13 @@ pub fn attention_row<T: Element>(args: &Attention<T>, s: usize, h: usize, i: usi
     let log_sum_exp = if total == 0.0 { f64::NEG_INFINITY } else { largest + total.ln() };
     let share = |weight: f64| if total == 0.0 { 0.0 } else { weight / total };
     weights.iter_mut().for_each(|weight| *weight = share(*weight));
-    let keep = keep_row(&args.problem, s, h, i, keys);
+    let keep = dropout_factors(&args.params, s, h, i, keys);
     let mut output = vec![0.0; args.value.dim()];
     for j in (0..keys).filter(|&j| scores[j].is_some()) {
-        let value = args.value.row(s, args.problem.key_head(h), j);
+        let value = args.value.row(s, args.params.key_head(h), j);
         output.iter_mut().zip(value).for_each(|(y, &v)| *y += weights[j] * keep[j] * v.to_f64());
     }
-    Row { scores, weights, sink: share(sink), keep, output, log_sum_exp }
+    AttentionRow { scores, weights, sink: share(sink), dropout_factors: keep, output, log_sum_exp }
 }
 
 /// Σ q·k
@@ -75,46 +77,46 @@ pub(super) fn dot<T: Element>(a: &[T], b: &[T]) -> f64 {
 }
 
 /// cap · tanh(score / cap)
-fn cap<S>(problem: &Problem<S>, score: f64) -> f64 {
+fn apply_softcap<S>(problem: &AttentionParams<S>, score: f64) -> f64 {
     problem.softcap.map_or(score, |cap| cap * (score / cap).tanh())
 }
 
 /// What ALiBi and an additive mask add to a score; `None` where a mask by entries forbids the pair.
-pub(super) fn bias<S: Real>(problem: &Problem<S>, s: usize, h: usize, i: usize, j: usize) -> Option<f64> {
-    let distance = (i128::from(problem.offset(s)) + i as i128 - j as i128).unsigned_abs();
+pub(super) fn bias<S: Real>(problem: &AttentionParams<S>, s: usize, h: usize, i: usize, j: usize) -> Option<f64> {
+    let distance = (i128::from(problem.diagonal_offset(s)) + i as i128 - j as i128).unsigned_abs();
     let linear = problem.alibi.map_or(0.0, |slopes| -f64::from(slopes[h]) * distance as f64);
     match problem.mask {
         None => Some(linear),
-        Some(Mask::Boolean(view)) => view.data[view.at(s, h, i, j)].then_some(linear),
+        Some(Mask::Boolean(view)) => view.data[view.entry_index(s, h, i, j)].then_some(linear),
         Some(Mask::Additive(view)) => {
-            let bias = view.data[view.at(s, h, i, j)];
+            let bias = view.data[view.entry_index(s, h, i, j)];
             (bias != S::NEG_INFINITY).then(|| linear + bias.to_f64())
         }
     }
 }
 
 /// The factors of dropout for query `i`: drawn in groups of eight queries by sixteen keys.
-fn keep_row<S>(problem: &Problem<S>, s: usize, h: usize, i: usize, keys: usize) -> Vec<f64> {
+fn dropout_factors<S>(problem: &AttentionParams<S>, s: usize, h: usize, i: usize, keys: usize) -> Vec<f64> {
     let Some(dropout) = problem.dropout else { return vec![1.0; keys] };
-    let keep = Keep::new(dropout.rate, dropout.random);
+    let keep = DropoutMask::new(dropout.rate, dropout.random);
     let pair = (s * problem.query.heads + h) as u64;
     let rows = (0..keys.div_ceil(16)).flat_map(|group| {
-        let factors = keep.group(pair << 36 | (group as u64) << 18 | (i / 8) as u64);
+        let factors = keep.factors(pair << 36 | (group as u64) << 18 | (i / 8) as u64);
         factors[i % 8].map(f64::from)
     });
     rows.take(keys).collect()
 }
 
 /// Output and log-sum-exp of every query.
-pub fn attention_forward<T: Element>(args: &Attention<T>, mut results: Forward<T>) {
+pub fn attention_forward<T: Element>(args: &Attention<T>, mut results: ForwardOutputs<T>) {
     for s in 0..args.query.sequences() {
         for h in 0..args.query.heads() {
             for i in 0..args.query.length(s) {
                 let row = attention_row(args, s, h, i);
                 let output = results.output.row_mut(s, h, i);
-                output.iter_mut().zip(&row.output).for_each(|(y, &x)| *y = T::of(x));
+                output.iter_mut().zip(&row.output).for_each(|(y, &x)| *y = T::round_from(x));
                 if let Some(log_sum_exp) = &mut results.log_sum_exp {
-                    log_sum_exp[args.query.layout.row(s, h, i)] = rounded_score(row.log_sum_exp);
+                    log_sum_exp[args.query.layout.row_index(s, h, i)] = rounded_score(row.log_sum_exp);
                 }
             }
         }
@@ -129,7 +131,7 @@ pub struct RowGradients {
     /// d (scale · q·k) of each key, 0 where the query must not see it: (keys,).
     pub d_products: Vec<f64>,
     /// The weights after dropout: (keys,).
-    pub dropped: Vec<f64>,
+    pub dropped_weights: Vec<f64>,
     /// Of the query: (dim,).
     pub d_query: Vec<f64>,
     /// Of the sink.
@@ -139,17 +141,17 @@ pub struct RowGradients {
 /// The gradients that query `i` of head `h` in sequence `s` gives to itself, its scores and its sink.
 pub fn attention_row_backward<T: Element>(
     args: &Attention<T>,
-    saved: Saved<T>,
+    saved: BackwardInputs<T>,
     s: usize,
     h: usize,
     i: usize,
 ) -> RowGradients {
-    let Row { scores, weights, sink, keep, output, .. } = attention_row(args, s, h, i);
+    let AttentionRow { scores, weights, sink, dropout_factors: keep, output, .. } = attention_row(args, s, h, i);
     let (query, d_output) = (args.query.row(s, h, i), saved.d_output.row(s, h, i));
-    let kv_head = args.problem.key_head(h);
+    let kv_head = args.params.key_head(h);
     // o = Σ_j p_j keep_j v_j, lse = ln Σ exp(score)  →  d score_j = p_j (keep_j dO·v_j − dO·o + d lse)
     let delta: f64 = output.iter().zip(d_output).map(|(y, d)| y * d.to_f64()).sum();
-    let d_lse = saved.d_log_sum_exp.map_or(0.0, |d| d[args.query.layout.row(s, h, i)].to_f64());
+    let d_lse = saved.d_log_sum_exp.map_or(0.0, |d| d[args.query.layout.row_index(s, h, i)].to_f64());
     let d_scores: Vec<Option<f64>> = (0..weights.len())
         .map(|j| {
             scores[j]?;
@@ -162,19 +164,18 @@ pub fn attention_row_backward<T: Element>(
         let Some(d_score) = d_score else { continue };
         let key = args.key.row(s, kv_head, j);
         // score = cap · tanh(product / cap)
-        let slope =
-            args.problem.softcap.map_or(1.0, |cap| (args.problem.scale * dot(query, key) / cap).cosh().powi(-2));
+        let slope = args.params.softcap.map_or(1.0, |cap| (args.params.scale * dot(query, key) / cap).cosh().powi(-2));
         d_products[j] = d_score * slope;
-        d_query.iter_mut().zip(key).for_each(|(d, k)| *d += args.problem.scale * d_products[j] * k.to_f64());
+        d_query.iter_mut().zip(key).for_each(|(d, k)| *d += args.params.scale * d_products[j] * k.to_f64());
     }
     // The sink is a key whose value is 0.
-    let d_sink = if args.problem.sinks.is_some() { sink * (d_lse - delta) } else { 0.0 };
+    let d_sink = if args.params.sinks.is_some() { sink * (d_lse - delta) } else { 0.0 };
     let dropped = weights.iter().zip(&keep).map(|(p, keep)| p * keep).collect();
-    RowGradients { d_scores, d_products, dropped, d_query, d_sink }
+    RowGradients { d_scores, d_products, dropped_weights: dropped, d_query, d_sink }
 }
 
 /// The gradients of attention.
-pub fn attention_backward<T: Element>(args: &Attention<T>, saved: Saved<T>, mut gradients: Gradients<T>) {
+pub fn attention_backward<T: Element>(args: &Attention<T>, saved: BackwardInputs<T>, mut gradients: Gradients<T>) {
     let (dim, value_dim) = (args.key.dim(), args.value.dim());
     let mut d_mask = gradients.mask.as_ref().map(|d| vec![0.0; d.len()]);
     let mut d_sinks = vec![0.0; args.query.heads()];
@@ -182,13 +183,13 @@ pub fn attention_backward<T: Element>(args: &Attention<T>, saved: Saved<T>, mut 
         for kv_head in 0..args.key.heads() {
             let keys = args.key.length(s);
             let (mut d_key, mut d_value) = (vec![0.0; keys * dim], vec![0.0; keys * value_dim]);
-            let heads = kv_head * args.problem.group()..(kv_head + 1) * args.problem.group();
+            let heads = kv_head * args.params.group_size()..(kv_head + 1) * args.params.group_size();
             for (h, d_sink) in heads.clone().zip(&mut d_sinks[heads]) {
                 for i in 0..args.query.length(s) {
                     let row = attention_row_backward(args, saved, s, h, i);
                     let d_query = gradients.query.row_mut(s, h, i);
-                    d_query.iter_mut().zip(&row.d_query).for_each(|(d, &x)| *d = T::of(x));
-                    for j in (0..args.problem.keys(s)).filter(|&j| row.d_scores[j].is_some()) {
+                    d_query.iter_mut().zip(&row.d_query).for_each(|(d, &x)| *d = T::round_from(x));
+                    for j in (0..args.params.key_count(s)).filter(|&j| row.d_scores[j].is_some()) {
                         let (d_key, d_value) =
                             (&mut d_key[j * dim..][..dim], &mut d_value[j * value_dim..][..value_dim]);
                         row.add_to_key(args, saved, (s, h, i), j, d_key, d_value);
@@ -200,13 +201,15 @@ pub fn attention_backward<T: Element>(args: &Attention<T>, saved: Saved<T>, mut 
                 }
             }
             for j in 0..keys {
-                let write = |to: &mut [T], from: &[f64]| to.iter_mut().zip(from).for_each(|(d, &x)| *d = T::of(x));
+                let write =
+                    |to: &mut [T], from: &[f64]| to.iter_mut().zip(from).for_each(|(d, &x)| *d = T::round_from(x));
                 write(gradients.key.row_mut(s, kv_head, j), &d_key[j * dim..]);
                 write(gradients.value.row_mut(s, kv_head, j), &d_value[j * value_dim..]);
             }
         }
     }
-    let write = |to: &mut [T::Sum], from: &[f64]| to.iter_mut().zip(from).for_each(|(d, &x)| *d = T::Sum::of(x));
+    let write =
+        |to: &mut [T::Sum], from: &[f64]| to.iter_mut().zip(from).for_each(|(d, &x)| *d = T::Sum::round_from(x));
     if let (Some(to), Some(from)) = (gradients.mask, &d_mask) {
         write(to, from);
     }
@@ -220,7 +223,7 @@ impl RowGradients {
     pub(super) fn add_to_key<T: Element, D: Real>(
         &self,
         args: &Attention<T>,
-        saved: Saved<T>,
+        saved: BackwardInputs<T>,
         (s, h, i): (usize, usize, usize),
         j: usize,
         d_key: &mut [D],
@@ -230,8 +233,8 @@ impl RowGradients {
         d_key
             .iter_mut()
             .zip(query)
-            .for_each(|(d, q)| *d += D::of(args.problem.scale * self.d_products[j] * q.to_f64()));
-        d_value.iter_mut().zip(d_output).for_each(|(d, y)| *d += D::of(self.dropped[j] * y.to_f64()));
+            .for_each(|(d, q)| *d += D::round_from(args.params.scale * self.d_products[j] * q.to_f64()));
+        d_value.iter_mut().zip(d_output).for_each(|(d, y)| *d += D::round_from(self.dropped_weights[j] * y.to_f64()));
     }
 
     /// Adds what the query gives to an additive mask.
@@ -241,11 +244,11 @@ impl RowGradients {
         (s, h, i): (usize, usize, usize),
         d_mask: &mut [D],
     ) {
-        let Some(Mask::Additive(view)) = args.problem.mask else { return };
+        let Some(Mask::Additive(view)) = args.params.mask else { return };
         let place = view.contiguous();
         for (j, d_score) in self.d_scores.iter().enumerate() {
             if let Some(d_score) = d_score {
-                d_mask[place.at(s, h, i, j)] += D::of(*d_score);
+                d_mask[place.entry_index(s, h, i, j)] += D::round_from(*d_score);
             }
         }
     }

@@ -5,21 +5,21 @@
 //! their output does.
 
 use super::mask::Mask;
-use super::problem::Attention;
+use super::params::Attention;
 use super::reference::{attention_row, dot, rounded_score};
 use crate::error::{Error, Result};
-use crate::gemm::{MatMut, MatRef, Start, gemm};
+use crate::gemm::{MatMut, MatRef, OutputInit, gemm};
 use crate::number::{Element, Real};
 use crate::softmax::softmax_forward;
 use rayon::prelude::*;
 use std::ops::Range;
 
 /// Scores that a task holds at a time, about: the rows of a block are as many as fit.
-const BLOCK: usize = 1 << 20;
+const BLOCK_SCORES: usize = 1 << 20;
 
 /// How far scores have come on their way from products to weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stage {
+pub enum ScoreStage {
     /// `scale · Q Kᵀ`, of all pairs.
     Scaled,
     /// After softcap, of all pairs.
@@ -33,7 +33,7 @@ pub enum Stage {
 /// What can be said of the weights without holding a query × key array, before dropout. Each is computed where there is
 /// room for it, and overwrites what was there.
 #[derive(Debug)]
-pub struct Statistics<'a, S> {
+pub struct AttentionStatistics<'a, S> {
     /// The weight that each key receives, summed over queries: (batch, heads, S), packed (heads, key tokens). 0 beyond
     /// a key length.
     pub mass: Option<&'a mut [S]>,
@@ -41,18 +41,18 @@ pub struct Statistics<'a, S> {
     /// query with nothing to attend to, ln n where n keys have the same weight.
     pub entropy: Option<&'a mut [S]>,
     /// The keys with the largest weights.
-    pub top: Option<Top<'a, S>>,
+    pub top: Option<TopKeys<'a, S>>,
 }
 
-impl<S> Default for Statistics<'_, S> {
+impl<S> Default for AttentionStatistics<'_, S> {
     fn default() -> Self {
-        Statistics { mass: None, entropy: None, top: None }
+        AttentionStatistics { mass: None, entropy: None, top: None }
     }
 }
 
 /// The `count` largest weights of each query, the largest first; of equal ones the first key's first.
 #[derive(Debug)]
-pub struct Top<'a, S> {
+pub struct TopKeys<'a, S> {
     /// How many.
     pub count: usize,
     /// Places of the keys in their sequence: (batch, heads, L, count), packed (heads, tokens, count). `None` where the
@@ -76,44 +76,44 @@ impl<T: Element> Attention<'_, T> {
     ///
     /// # Errors
     /// As [`Attention::forward`], or if there is no such sequence or head, or `scores` has another length.
-    pub fn scores(&self, stage: Stage, sequence: usize, head: usize, scores: &mut [T::Sum]) -> Result<()> {
-        self.check_place(sequence, head)?;
-        self.scores_of(stage, sequence, head, 0..self.query.length(sequence), scores)
+    pub fn scores(&self, stage: ScoreStage, sequence: usize, head: usize, scores: &mut [T::Sum]) -> Result<()> {
+        self.check_head(sequence, head)?;
+        self.query_scores(stage, sequence, head, 0..self.query.length(sequence), scores)
     }
 
     /// As [`Attention::scores`], of some queries alone.
     ///
     /// # Errors
     /// As [`Attention::scores`], or if there are no such queries.
-    pub fn scores_of(
+    pub fn query_scores(
         &self,
-        stage: Stage,
+        stage: ScoreStage,
         sequence: usize,
         head: usize,
         queries: Range<usize>,
         scores: &mut [T::Sum],
     ) -> Result<()> {
         self.check()?;
-        self.check_place(sequence, head)?;
+        self.check_head(sequence, head)?;
         let length = self.query.length(sequence);
         if queries.start > queries.end || queries.end > length {
             let problem = format!("expected some of 0..{length}, got {queries:?}");
             return Err(Error::value("attention: queries", problem));
         }
-        let keys = self.problem.keys(sequence);
+        let keys = self.params.key_count(sequence);
         let size = queries.len().saturating_mul(keys);
         Error::check_length("attention: scores", size, scores.len())?;
         if size == 0 {
             return Ok(());
         }
-        let head = Head::new(self, sequence, head);
+        let head = HeadScores::new(self, sequence, head);
         let rows = head.rows_at_a_time();
         scores.par_chunks_mut(rows * keys).enumerate().for_each(|(block, scores)| {
             let first = queries.start + block * rows;
-            head.rows(stage, first..first + scores.len() / keys, |row| {
+            head.for_each_row(stage, first..first + scores.len() / keys, |row| {
                 let out = &mut scores[(row.query - first) * keys..][..keys];
                 let (rest, values) = match stage {
-                    Stage::Weights => (T::Sum::ZERO, row.weights),
+                    ScoreStage::Weights => (T::Sum::ZERO, row.weights),
                     _ => (T::Sum::NEG_INFINITY, row.scores),
                 };
                 out.fill(rest);
@@ -129,11 +129,11 @@ impl<T: Element> Attention<'_, T> {
     /// As [`Attention::forward`], or if there is no such sequence or head.
     pub fn weights(&self, sequence: usize, head: usize) -> Result<Vec<T::Sum>> {
         self.check()?;
-        self.check_place(sequence, head)?;
-        let pairs = self.query.length(sequence).checked_mul(self.problem.keys(sequence));
+        self.check_head(sequence, head)?;
+        let pairs = self.query.length(sequence).checked_mul(self.params.key_count(sequence));
         let pairs = pairs.ok_or_else(|| Error::value("attention: weights", "queries · keys overflows"))?;
         let mut weights = vec![T::Sum::ZERO; pairs];
-        self.scores(Stage::Weights, sequence, head, &mut weights)?;
+        self.scores(ScoreStage::Weights, sequence, head, &mut weights)?;
         Ok(weights)
     }
 
@@ -143,11 +143,11 @@ impl<T: Element> Attention<'_, T> {
     ///
     /// # Errors
     /// As [`Attention::forward`], or if a result has another length than its shape.
-    pub fn statistics(&self, mut results: Statistics<'_, T::Sum>) -> Result<()> {
+    pub fn statistics(&self, mut results: AttentionStatistics<'_, T::Sum>) -> Result<()> {
         self.check()?;
         let mut received = self.key.layout;
         received.heads = self.query.heads();
-        let total = received.rows().unwrap_or(usize::MAX);
+        let total = received.row_count().unwrap_or(usize::MAX);
         if let Some(mass) = &mut results.mass {
             Error::check_length("attention: mass", total, mass.len())?;
             mass.fill(T::Sum::ZERO);
@@ -162,26 +162,27 @@ impl<T: Element> Attention<'_, T> {
             Error::check_length("attention: top weights", size, top.weights.len())?;
         }
         let heads = self.query.heads();
-        let summaries: Vec<Summary> = (0..self.query.sequences() * heads)
+        let summaries: Vec<WeightStatistics> = (0..self.query.sequences() * heads)
             .into_par_iter()
-            .map(|pair| Head::new(self, pair / heads, pair % heads).summary(results.mass.is_some(), count))
+            .map(|pair| HeadScores::new(self, pair / heads, pair % heads).statistics(results.mass.is_some(), count))
             .collect();
         for (pair, summary) in summaries.iter().enumerate() {
             let (s, h) = (pair / heads, pair % heads);
             if let Some(mass) = &mut results.mass {
                 for (j, &sum) in summary.mass.iter().enumerate() {
-                    mass[received.row(s, h, j)] = T::Sum::of(sum);
+                    mass[received.row_index(s, h, j)] = T::Sum::round_from(sum);
                 }
             }
             for i in 0..self.query.length(s) {
-                let at = self.query.layout.row(s, h, i);
+                let at = self.query.layout.row_index(s, h, i);
                 if let Some(entropy) = &mut results.entropy {
-                    entropy[at] = T::Sum::of(summary.entropy[i]);
+                    entropy[at] = T::Sum::round_from(summary.entropy[i]);
                 }
                 if let Some(top) = &mut results.top {
                     for (n, &best) in summary.top[i * count..][..count].iter().enumerate() {
                         top.keys[at * count + n] = best.map(|(key, _)| key);
-                        top.weights[at * count + n] = best.map_or(T::Sum::ZERO, |(_, weight)| T::Sum::of(weight));
+                        top.weights[at * count + n] =
+                            best.map_or(T::Sum::ZERO, |(_, weight)| T::Sum::round_from(weight));
                     }
                 }
             }
@@ -189,7 +190,7 @@ impl<T: Element> Attention<'_, T> {
         Ok(())
     }
 
-    fn check_place(&self, sequence: usize, head: usize) -> Result<()> {
+    fn check_head(&self, sequence: usize, head: usize) -> Result<()> {
         let (sequences, heads) = (self.query.sequences(), self.query.heads());
         if sequence < sequences && head < heads {
             return Ok(());
@@ -201,24 +202,24 @@ impl<T: Element> Attention<'_, T> {
     /// Adds what masks add to the scores of query `i` and the keys from `first` on; −∞ where they forbid. Returns whether the
     /// scores of all other keys are finite.
     fn mask_row(&self, (s, h, i): (usize, usize, usize), first: usize, scores: &mut [T::Sum]) -> bool {
-        let seen = self.problem.range(s, i);
+        let seen = self.params.visible_keys(s, i);
         let within = |j: usize| j.clamp(first, first + scores.len()) - first;
         let (start, end) = (within(seen.start), within(seen.end));
         scores[..start].fill(T::Sum::NEG_INFINITY);
         scores[end.max(start)..].fill(T::Sum::NEG_INFINITY);
         let keys = || (first + start..).zip(start..end);
-        if let Some(slopes) = self.problem.alibi {
-            let (slope, at) = (f64::from(slopes[h]), i128::from(self.problem.offset(s)) + i as i128);
+        if let Some(slopes) = self.params.alibi {
+            let (slope, at) = (f64::from(slopes[h]), i128::from(self.params.diagonal_offset(s)) + i as i128);
             for (j, column) in keys() {
-                scores[column] += T::Sum::of(-slope * at.abs_diff(j as i128) as f64);
+                scores[column] += T::Sum::round_from(-slope * at.abs_diff(j as i128) as f64);
             }
         }
         let mut are_finite = true;
-        match self.problem.mask {
+        match self.params.mask {
             None => return keys().all(|(_, column)| scores[column].is_finite()),
             Some(Mask::Boolean(view)) => {
                 for (j, column) in keys() {
-                    if view.data[view.at(s, h, i, j)] {
+                    if view.data[view.entry_index(s, h, i, j)] {
                         are_finite &= scores[column].is_finite();
                     } else {
                         scores[column] = T::Sum::NEG_INFINITY;
@@ -227,7 +228,7 @@ impl<T: Element> Attention<'_, T> {
             }
             Some(Mask::Additive(view)) => {
                 for (j, column) in keys() {
-                    let bias = view.data[view.at(s, h, i, j)];
+                    let bias = view.data[view.entry_index(s, h, i, j)];
                     // Chosen, not added: NaN + −∞ would be NaN.
                     let score = scores[column] + bias;
                     let is_forbidden = bias == T::Sum::NEG_INFINITY;
@@ -250,14 +251,14 @@ struct ScoreRow<'a, S> {
 }
 
 /// What [`Statistics`] are made of, for one sequence and head.
-struct Summary {
+struct WeightStatistics {
     mass: Vec<f64>,
     entropy: Vec<f64>,
     top: Vec<Option<(usize, f64)>>,
 }
 
 /// One sequence and head.
-struct Head<'a, T: Element> {
+struct HeadScores<'a, T: Element> {
     args: &'a Attention<'a, T>,
     s: usize,
     h: usize,
@@ -265,54 +266,58 @@ struct Head<'a, T: Element> {
     key: Vec<T::Sum>,
 }
 
-impl<'a, T: Element> Head<'a, T> {
+impl<'a, T: Element> HeadScores<'a, T> {
     fn new(args: &'a Attention<'a, T>, s: usize, h: usize) -> Self {
-        let rows = (0..args.problem.keys(s)).flat_map(|j| args.key.row(s, args.problem.key_head(h), j));
-        Head { args, s, h, key: rows.map(|x| T::Sum::of(x.to_f64())).collect() }
+        let rows = (0..args.params.key_count(s)).flat_map(|j| args.key.row(s, args.params.key_head(h), j));
+        HeadScores { args, s, h, key: rows.map(|x| T::Sum::round_from(x.to_f64())).collect() }
     }
 
     fn rows_at_a_time(&self) -> usize {
-        (BLOCK / self.args.problem.keys(self.s).max(1)).clamp(8, 64)
+        (BLOCK_SCORES / self.args.params.key_count(self.s).max(1)).clamp(8, 64)
     }
 
     /// Hands the rows of scores, and from [`Stage::Weights`] on of weights, to `f` one after another.
-    fn rows(&self, stage: Stage, queries: Range<usize>, mut f: impl FnMut(ScoreRow<T::Sum>)) {
-        let &Head { args, s, h, .. } = self;
+    fn for_each_row(&self, stage: ScoreStage, queries: Range<usize>, mut f: impl FnMut(ScoreRow<T::Sum>)) {
+        let &HeadScores { args, s, h, .. } = self;
         let dim = args.query.dim();
-        let mut keys = 0..args.problem.keys(s);
-        if stage >= Stage::Masked {
-            let seen = || queries.clone().map(|i| args.problem.range(s, i)).filter(|range| !range.is_empty());
+        let mut keys = 0..args.params.key_count(s);
+        if stage >= ScoreStage::Masked {
+            let seen = || queries.clone().map(|i| args.params.visible_keys(s, i)).filter(|range| !range.is_empty());
             let start = seen().map(|range| range.start).min().unwrap_or(0);
             keys = start..seen().map(|range| range.end).max().unwrap_or(start);
         }
         // A sink is one more score, in a column of its own.
-        let sink = args.problem.sinks.filter(|_| stage == Stage::Weights).map(|sinks| T::Sum::of(f64::from(sinks[h])));
+        let sink = args
+            .params
+            .sinks
+            .filter(|_| stage == ScoreStage::Weights)
+            .map(|sinks| T::Sum::round_from(f64::from(sinks[h])));
         let width = keys.len() + usize::from(sink.is_some());
         let query: Vec<T::Sum> = queries
             .clone()
             .flat_map(|i| args.query.row(s, h, i))
-            .map(|x| T::Sum::of(args.problem.scale * x.to_f64()))
+            .map(|x| T::Sum::round_from(args.params.scale * x.to_f64()))
             .collect();
         let mut block = vec![T::Sum::ZERO; queries.len() * width];
         let mut product = || {
             let query = MatRef::new(&query, queries.len(), dim)?;
             let key = MatRef::new(&self.key[keys.start * dim..keys.end * dim], keys.len(), dim)?;
             let scores = MatMut::strided(&mut block, queries.len(), keys.len(), width)?;
-            gemm(query, key.t(), Start::Zero, scores, args.problem.precision)
+            gemm(query, key.t(), OutputInit::Zero, scores, args.params.precision)
         };
         product().expect("made to these shapes just above");
-        let mut weights = vec![T::Sum::ZERO; if stage == Stage::Weights { width } else { 0 }];
+        let mut weights = vec![T::Sum::ZERO; if stage == ScoreStage::Weights { width } else { 0 }];
         for (n, query) in queries.enumerate() {
             let row = &mut block[n * width..][..width];
             let scores = &mut row[..keys.len()];
-            self.repair(stage, query, keys.start, scores);
-            if let Some(cap) = args.problem.softcap.filter(|_| stage >= Stage::Capped) {
-                scores.iter_mut().for_each(|x| *x = T::Sum::of(cap * (x.to_f64() / cap).tanh()));
+            self.recompute_nonfinite(stage, query, keys.start, scores);
+            if let Some(cap) = args.params.softcap.filter(|_| stage >= ScoreStage::Capped) {
+                scores.iter_mut().for_each(|x| *x = T::Sum::round_from(cap * (x.to_f64() / cap).tanh()));
             }
-            let are_finite = stage < Stage::Masked || args.mask_row((s, h, query), keys.start, scores);
+            let are_finite = stage < ScoreStage::Masked || args.mask_row((s, h, query), keys.start, scores);
             if !are_finite {
-                self.plain_row(query, keys.start, scores, &mut weights);
-            } else if stage == Stage::Weights && width > 0 {
+                self.fill_from_reference(query, keys.start, scores, &mut weights);
+            } else if stage == ScoreStage::Weights && width > 0 {
                 row[keys.len()..].iter_mut().zip(sink).for_each(|(x, sink)| *x = sink);
                 softmax_forward(row, width, &mut weights).expect("one row, and room for it");
             }
@@ -323,17 +328,17 @@ impl<'a, T: Element> Head<'a, T> {
 
     /// Computes products that are not finite again, in double precision: their sums may have overflowed on the way. From
     /// [`Stage::Masked`] on it skips keys outside the query's range.
-    fn repair(&self, stage: Stage, query: usize, first: usize, scores: &mut [T::Sum]) {
-        let &Head { args, s, h, .. } = self;
-        let seen = if stage >= Stage::Masked { args.problem.range(s, query) } else { 0..usize::MAX };
+    fn recompute_nonfinite(&self, stage: ScoreStage, query: usize, first: usize, scores: &mut [T::Sum]) {
+        let &HeadScores { args, s, h, .. } = self;
+        let seen = if stage >= ScoreStage::Masked { args.params.visible_keys(s, query) } else { 0..usize::MAX };
         for (j, score) in (first..).zip(scores).filter(|(j, score)| seen.contains(j) && !score.is_finite()) {
-            let key = args.key.row(s, args.problem.key_head(h), j);
-            *score = T::Sum::of(args.problem.scale * dot(args.query.row(s, h, query), key));
+            let key = args.key.row(s, args.params.key_head(h), j);
+            *score = T::Sum::round_from(args.params.scale * dot(args.query.row(s, h, query), key));
         }
     }
 
     /// Takes the weights of a query from the plain version, and its scores where they are not finite. `weights` may be empty.
-    fn plain_row(&self, query: usize, first: usize, scores: &mut [T::Sum], weights: &mut [T::Sum]) {
+    fn fill_from_reference(&self, query: usize, first: usize, scores: &mut [T::Sum], weights: &mut [T::Sum]) {
         let plain = attention_row(self.args, self.s, self.h, query);
         weights.fill(T::Sum::ZERO);
         for (column, score) in scores.iter_mut().enumerate() {
@@ -343,24 +348,24 @@ impl<'a, T: Element> Head<'a, T> {
                 *score = rounded_score(exact);
             }
             if let Some(to) = weights.get_mut(column) {
-                *to = T::Sum::of(weight);
+                *to = T::Sum::round_from(weight);
             }
         }
     }
 
-    fn summary(&self, wants_mass: bool, count: usize) -> Summary {
-        let (length, keys) = (self.args.query.length(self.s), self.args.problem.keys(self.s));
+    fn statistics(&self, wants_mass: bool, count: usize) -> WeightStatistics {
+        let (length, keys) = (self.args.query.length(self.s), self.args.params.key_count(self.s));
         let mass = vec![0.0; if wants_mass { keys } else { 0 }];
-        let mut summary = Summary { mass, entropy: vec![0.0; length], top: vec![None; length * count] };
+        let mut summary = WeightStatistics { mass, entropy: vec![0.0; length], top: vec![None; length * count] };
         let rows = self.rows_at_a_time();
         for first in (0..length).step_by(rows) {
-            self.rows(Stage::Weights, first..length.min(first + rows), |row| {
+            self.for_each_row(ScoreStage::Weights, first..length.min(first + rows), |row| {
                 if wants_mass {
                     let mass = &mut summary.mass[row.keys.clone()];
                     mass.iter_mut().zip(row.weights).for_each(|(sum, weight)| *sum += weight.to_f64());
                 }
                 summary.entropy[row.query] = entropy(&row);
-                keep_largest(&row, &mut summary.top[row.query * count..][..count]);
+                insert_top(&row, &mut summary.top[row.query * count..][..count]);
             });
         }
         summary
@@ -386,7 +391,7 @@ fn entropy<S: Real>(row: &ScoreRow<S>) -> f64 {
 }
 
 /// Keeps the largest weights in `top`, in falling order.
-fn keep_largest<S: Real>(row: &ScoreRow<S>, top: &mut [Option<(usize, f64)>]) {
+fn insert_top<S: Real>(row: &ScoreRow<S>, top: &mut [Option<(usize, f64)>]) {
     for (key, (score, weight)) in row.keys.clone().zip(row.scores.iter().zip(row.weights)) {
         let weight = weight.to_f64();
         let precedes = |other: &Option<(usize, f64)>| other.is_none_or(|(_, other)| weight.total_cmp(&other).is_gt());

@@ -6,24 +6,24 @@
 //! it of many rows at once. The others keep a running maximum (Milakov and Gimelshein, "Online normalizer calculation for
 //! softmax", 2018), rounded up to a whole number so that going to a new one multiplies by a power of two, exactly.
 
-use super::engine::{Engine, Span};
-use super::operands::{Line, Room, Scores};
-use crate::isa::{Lanes, Simd};
+use super::engine::{Engine, VisibleSpan};
+use super::operands::{ScoreBlock, ScoreTile, ScoreTileRow};
+use crate::isa::{Simd, VectorMath};
 use std::f32::consts::LN_2;
 
 /// Scores in units of log 2 up to this need no maximum: weights stay within 2^±44, far from what f32 cannot hold.
-pub(super) const BOUND: f32 = 44.0;
+pub(super) const SCORE_BOUND: f32 = 44.0;
 /// Where a bound on scores is this, they stay below [`BOUND`] however they are rounded: whether a row keeps a maximum
 /// depends on its scores alone, never on how that was found out.
-pub(super) const SAFE_BOUND: f32 = 43.0;
+pub(super) const SAFE_SCORE_BOUND: f32 = 43.0;
 
 /// The stand-in for −∞ in transformed scores: finite, so that no arithmetic makes it NaN. No usual mask holds this number.
-pub(super) const FORBIDDEN: f32 = -1.234_567_8e30;
+pub(super) const MASKED_SCORE: f32 = -1.234_567_8e30;
 /// Transformed scores below this are forbidden.
-pub(super) const FORBIDDEN_BELOW: f32 = -1e29;
+pub(super) const MASKED_BELOW: f32 = -1e29;
 
 /// 1.5 · 2^23: added to a number, it leaves the nearest whole number in the low bits of the sum.
-const MAGIC: f32 = 12_582_912.0;
+const ROUNDING_MAGIC: f32 = 12_582_912.0;
 
 /// `2^f` for |f| ≤ 1/2, exactly 1 at 0. Largest relative errors 1.0e-4, 2.8e-6 and 2.0e-9 for degree 3, 4 and 6.
 #[inline(always)]
@@ -43,26 +43,26 @@ fn exp2_fraction<S: Simd, const DEGREE: usize>(simd: S, f: S::V) -> S::V {
 /// `2^(score · scale_log2)`, where that is known to lie within 2^±126.
 #[inline(always)]
 pub(super) fn exp2_bounded<E: Engine>(simd: E::S, score: V<E>, scale_log2: V<E>) -> V<E> {
-    let magic = simd.splat(MAGIC);
+    let magic = simd.splat(ROUNDING_MAGIC);
     let whole = simd.mul_add(score, scale_log2, magic);
     let fraction = simd.mul_add(score, scale_log2, simd.sub(magic, whole));
-    simd.ldexp(fraction_power::<E>(simd, fraction), whole)
+    simd.ldexp(exp2_fraction_for::<E>(simd, fraction), whole)
 }
 
 /// `2^x` for x below 127, about 2^−126 where it is less than that.
 #[inline(always)]
 pub(super) fn exp2_clamped<E: Engine>(simd: E::S, x: V<E>) -> V<E> {
-    let magic = simd.splat(MAGIC);
+    let magic = simd.splat(ROUNDING_MAGIC);
     let x = simd.max(x, simd.splat(-126.0));
     let whole = simd.add(x, magic);
-    simd.ldexp(fraction_power::<E>(simd, simd.sub(x, simd.sub(whole, magic))), whole)
+    simd.ldexp(exp2_fraction_for::<E>(simd, simd.sub(x, simd.sub(whole, magic))), whole)
 }
 
-pub(super) type V<E> = <<E as Engine>::S as Lanes>::V;
+pub(super) type V<E> = <<E as Engine>::S as VectorMath>::V;
 
 #[inline(always)]
-fn fraction_power<E: Engine>(simd: E::S, f: V<E>) -> V<E> {
-    match E::DEGREE {
+fn exp2_fraction_for<E: Engine>(simd: E::S, f: V<E>) -> V<E> {
+    match E::EXP_DEGREE {
         3 => exp2_fraction::<E::S, 3>(simd, f),
         4 => exp2_fraction::<E::S, 4>(simd, f),
         _ => exp2_fraction::<E::S, 6>(simd, f),
@@ -71,24 +71,25 @@ fn fraction_power<E: Engine>(simd: E::S, f: V<E>) -> V<E> {
 
 /// What a query has gathered from the blocks so far.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Running {
+pub(super) struct OnlineSoftmaxState {
     /// The shift of the weights `2^(score · scale_log2 − shift)`: a whole number, or −∞ before the first maximum. Double
     /// precision holds the product of any score and factor exactly.
     pub(super) shift: f64,
     /// Whether `shift` follows the maximum. If not, it is 0.
-    pub(super) follows: bool,
+    pub(super) tracks_max: bool,
     /// Whether a score that is not forbidden was so low that it counts as forbidden.
-    pub(super) is_low: bool,
+    pub(super) has_low_scores: bool,
     /// Sums of weights, lane by lane.
     pub(super) totals: [f32; 16],
 }
 
-impl Running {
-    pub(super) const NEW: Running = Running { shift: 0.0, follows: false, is_low: false, totals: [0.0; 16] };
+impl OnlineSoftmaxState {
+    pub(super) const INITIAL: OnlineSoftmaxState =
+        OnlineSoftmaxState { shift: 0.0, tracks_max: false, has_low_scores: false, totals: [0.0; 16] };
 }
 
 /// What is computed between the rows of a block: the multiplier and the vector unit work side by side.
-pub(super) trait Meanwhile {
+pub(super) trait InterleavedWork {
     /// Does its share when `row` of `rows` rows are done. Implementations are `#[inline(always)]`.
     fn advance(&mut self, row: usize, rows: usize);
 }
@@ -97,9 +98,9 @@ pub(super) trait Meanwhile {
 #[inline(always)]
 pub(super) fn is_bounded<E: Engine>(
     engine: E,
-    scores: &Scores<'_, E>,
+    scores: &ScoreBlock<'_, E>,
     rows: usize,
-    span: Span,
+    span: VisibleSpan,
     scale_log2: f32,
 ) -> bool {
     let simd = engine.simd();
@@ -116,7 +117,7 @@ pub(super) fn is_bounded<E: Engine>(
         }
     }
     let extreme = simd.max(largest, simd.sub(zero, smallest));
-    (simd.largest(extreme) + simd.sum(zeros)) * scale_log2.abs() <= BOUND
+    (simd.max_lane(extreme) + simd.sum(zeros)) * scale_log2.abs() <= SCORE_BOUND
 }
 
 /// Turns all rows of a block into weights relative to 0, where no score exceeds [`BOUND`] and every query sees the same
@@ -125,27 +126,27 @@ pub(super) fn is_bounded<E: Engine>(
 /// # Shapes
 /// `room` ([`Engine::QUERIES`], [`super::engine::KEYS`]), of which `states.len()` rows are queries.
 #[inline(always)]
-pub(super) fn bounded_block<E: Engine>(
+pub(super) fn softmax_bounded_block<E: Engine>(
     engine: E,
-    room: &mut Room<'_, E>,
-    span: Span,
+    room: &mut ScoreTile<'_, E>,
+    span: VisibleSpan,
     scale_log2: f32,
-    states: &mut [Running],
-    mut between: impl Meanwhile,
+    states: &mut [OnlineSoftmaxState],
+    mut between: impl InterleavedWork,
 ) {
     let rows = states.len();
     let simd = engine.simd();
     let lanes = E::S::LANES;
     let (from, to) = (span.columns().from(), span.columns().to());
-    let to_weight = Bounded::<E> { scale_log2: simd.splat(scale_log2) };
+    let to_weight = BoundedWeight::<E> { scale_log2: simd.splat(scale_log2) };
     // All of it first, or a share after each row.
-    if !E::OVERLAPS {
+    if !E::INTERLEAVES {
         between.advance(rows, rows);
     }
     // Up to here all of a pair of vectors is seen.
-    let whole = from + (span.end_seen() - from) / (2 * lanes) * (2 * lanes);
+    let whole = from + (span.end_visible() - from) / (2 * lanes) * (2 * lanes);
     for (i, state) in states.iter_mut().enumerate() {
-        let mut line = room.line(i);
+        let mut line = room.row(i);
         let mut total = simd.load(&state.totals);
         let mut col = from;
         while col < whole {
@@ -155,32 +156,32 @@ pub(super) fn bounded_block<E: Engine>(
                 let pair = [line.load(simd, col), line.load(simd, col + lanes)];
                 let pair = [to_weight.weight(simd, pair[0]), to_weight.weight(simd, pair[1])];
                 total = simd.add(simd.add(total, pair[0]), pair[1]);
-                line.put(engine, col, pair);
+                line.store_weights(engine, col, pair);
             }
             col += 2 * lanes;
         }
         simd.store(&mut state.totals, total);
         if whole < to {
-            let mut row = SoftmaxRow { engine, line, span, scale_log2: 0.0, kept: None };
-            row.each::<true, false>(whole, state, &to_weight);
+            let mut row = SoftmaxRow { engine, scores: line, span, scale_log2: 0.0, dropout_bits: None };
+            row.apply::<true, false>(whole, state, &to_weight);
         }
-        if E::OVERLAPS {
+        if E::INTERLEAVES {
             between.advance(i + 1, rows);
         }
     }
 }
 
 /// Which weights of a row dropout keeps: a bit for each key of the block.
-pub(super) type Kept<'a> = Option<&'a [u16]>;
+pub(super) type DropoutBits<'a> = Option<&'a [u16]>;
 
 /// The weight that a score becomes: a trait and not a closure, which might be compiled without the engine's instructions.
-trait ToWeight<E: Engine> {
+trait ScoreToWeight<E: Engine> {
     fn weight(&self, simd: E::S, score: V<E>) -> V<E>;
 }
 
 /// 0
-struct Zero;
-impl<E: Engine> ToWeight<E> for Zero {
+struct ZeroWeight;
+impl<E: Engine> ScoreToWeight<E> for ZeroWeight {
     #[inline(always)]
     fn weight(&self, simd: E::S, _: V<E>) -> V<E> {
         simd.splat(0.0)
@@ -188,10 +189,10 @@ impl<E: Engine> ToWeight<E> for Zero {
 }
 
 /// [`exp2_bounded`]
-struct Bounded<E: Engine> {
+struct BoundedWeight<E: Engine> {
     scale_log2: V<E>,
 }
-impl<E: Engine> ToWeight<E> for Bounded<E> {
+impl<E: Engine> ScoreToWeight<E> for BoundedWeight<E> {
     #[inline(always)]
     fn weight(&self, simd: E::S, score: V<E>) -> V<E> {
         exp2_bounded::<E>(simd, score, self.scale_log2)
@@ -199,7 +200,7 @@ impl<E: Engine> ToWeight<E> for Bounded<E> {
 }
 
 /// `2^((±score − largest) · scale_log2 + rest)`, and 0 for forbidden scores where `MASKED`.
-struct Following<E: Engine, const MASKED: bool> {
+struct OnlineWeight<E: Engine, const MASKED: bool> {
     /// The sign of the factor, ±1. It is 1 where `MASKED`.
     sign: V<E>,
     /// The largest of `±score`, negated.
@@ -209,7 +210,7 @@ struct Following<E: Engine, const MASKED: bool> {
     /// How far the largest score is above the shift: at most 0.
     rest: V<E>,
 }
-impl<E: Engine, const MASKED: bool> ToWeight<E> for Following<E, MASKED> {
+impl<E: Engine, const MASKED: bool> ScoreToWeight<E> for OnlineWeight<E, MASKED> {
     #[inline(always)]
     fn weight(&self, simd: E::S, score: V<E>) -> V<E> {
         // The difference of two scores is exact if neither is more than twice the other.
@@ -219,7 +220,7 @@ impl<E: Engine, const MASKED: bool> ToWeight<E> for Following<E, MASKED> {
             simd.mul_add(score, self.sign, self.minus_largest)
         };
         let weight = exp2_clamped::<E>(simd, simd.mul_add(below, self.scale_log2, self.rest));
-        if MASKED { simd.select_lt(score, simd.splat(FORBIDDEN_BELOW), simd.splat(0.0), weight) } else { weight }
+        if MASKED { simd.select_lt(score, simd.splat(MASKED_BELOW), simd.splat(0.0), weight) } else { weight }
     }
 }
 
@@ -227,59 +228,59 @@ impl<E: Engine, const MASKED: bool> ToWeight<E> for Following<E, MASKED> {
 pub(super) struct SoftmaxRow<'a, E: Engine> {
     pub(super) engine: E,
     /// The scores of the row, and where its weights go.
-    pub(super) line: Line<'a, E>,
-    pub(super) span: Span,
+    pub(super) scores: ScoreTileRow<'a, E>,
+    pub(super) span: VisibleSpan,
     /// The factor that takes scores to units of log 2.
     pub(super) scale_log2: f32,
-    pub(super) kept: Kept<'a>,
+    pub(super) dropout_bits: DropoutBits<'a>,
 }
 
 impl<E: Engine> SoftmaxRow<'_, E> {
     /// Weights relative to 0, where no score exceeds [`BOUND`].
     #[inline(always)]
-    pub(super) fn bounded(&mut self, state: &mut Running) {
-        let to_weight = Bounded::<E> { scale_log2: self.engine.simd().splat(self.scale_log2) };
+    pub(super) fn apply_bounded(&mut self, state: &mut OnlineSoftmaxState) {
+        let to_weight = BoundedWeight::<E> { scale_log2: self.engine.simd().splat(self.scale_log2) };
         let from = self.span.columns().from();
-        match (self.span.sees_all(), self.kept) {
-            (true, None) => self.each::<false, false>(from, state, &to_weight),
-            (false, None) => self.each::<true, false>(from, state, &to_weight),
-            _ => self.each::<true, true>(from, state, &to_weight),
+        match (self.span.is_fully_visible(), self.dropout_bits) {
+            (true, None) => self.apply::<false, false>(from, state, &to_weight),
+            (false, None) => self.apply::<true, false>(from, state, &to_weight),
+            _ => self.apply::<true, true>(from, state, &to_weight),
         }
     }
 
     /// The largest absolute value of the scores that are seen, NaN if one is not finite.
     #[inline(always)]
-    pub(super) fn extreme(&self) -> f32 {
+    pub(super) fn max_abs_score(&self) -> f32 {
         let simd = self.engine.simd();
         let zero = simd.splat(0.0);
         let (mut largest, mut zeros) = (zero, zero);
         let (mut col, to) = (self.span.columns().from(), self.span.columns().to());
-        for score in self.line.scores(col..to).chunks_exact(E::S::LANES) {
-            let score = self.seen(col, simd.load(score), zero);
+        for score in self.scores.scores(col..to).chunks_exact(E::S::LANES) {
+            let score = self.select_visible(col, simd.load(score), zero);
             largest = simd.max(simd.max(score, simd.sub(zero, score)), largest);
             // x·0 is 0 for finite x and NaN otherwise, and NaN survives adding.
             zeros = simd.mul_add(score, zero, zeros);
             col += E::S::LANES;
         }
-        simd.largest(largest) + simd.sum(zeros)
+        simd.max_lane(largest) + simd.sum(zeros)
     }
 
     /// Weights relative to the running maximum; returns what to multiply earlier sums with, or `None` if a score is not
     /// finite. `MASKED` scores are transformed ones, some of which may be [`FORBIDDEN`]. For scores as they are, the caller
     /// checks that all are finite.
     #[inline(always)]
-    pub(super) fn following<const MASKED: bool>(&mut self, state: &mut Running) -> Option<f32> {
+    pub(super) fn apply_online<const MASKED: bool>(&mut self, state: &mut OnlineSoftmaxState) -> Option<f32> {
         let simd = self.engine.simd();
         let zero = simd.splat(0.0);
         let sign = simd.splat(if self.scale_log2 < 0.0 { -1.0 } else { 1.0 });
         let scale_log2 = self.scale_log2.abs();
-        let nothing = simd.splat(if MASKED { FORBIDDEN } else { f32::NEG_INFINITY });
+        let nothing = simd.splat(if MASKED { MASKED_SCORE } else { f32::NEG_INFINITY });
         let (mut largest, mut zeros) = (nothing, zero);
         let (from, to) = (self.span.columns().from(), self.span.columns().to());
         let mut col = from;
-        for score in self.line.scores(from..to).chunks_exact(E::S::LANES) {
+        for score in self.scores.scores(from..to).chunks_exact(E::S::LANES) {
             let score = simd.load(score);
-            let score = self.seen(col, if MASKED { score } else { simd.mul(score, sign) }, nothing);
+            let score = self.select_visible(col, if MASKED { score } else { simd.mul(score, sign) }, nothing);
             largest = simd.max(score, largest);
             if MASKED {
                 // The product with 0 is NaN for NaN and ∞, and NaN survives adding.
@@ -287,17 +288,17 @@ impl<E: Engine> SoftmaxRow<'_, E> {
             }
             col += E::S::LANES;
         }
-        let largest = simd.largest(largest);
-        let before = if state.follows || state.totals != [0.0; 16] { state.shift } else { f64::NEG_INFINITY };
-        state.follows = true;
+        let largest = simd.max_lane(largest);
+        let before = if state.tracks_max || state.totals != [0.0; 16] { state.shift } else { f64::NEG_INFINITY };
+        state.tracks_max = true;
         state.shift = before;
         if !(largest.is_finite() && simd.sum(zeros) == 0.0 && scale_log2.is_finite()) {
-            self.nothing();
+            self.clear();
             return None;
         }
-        if MASKED && largest < FORBIDDEN_BELOW {
-            state.is_low |= self.line.scores(self.span.seen()).iter().any(|&score| score != FORBIDDEN);
-            self.nothing();
+        if MASKED && largest < MASKED_BELOW {
+            state.has_low_scores |= self.scores.scores(self.span.visible()).iter().any(|&score| score != MASKED_SCORE);
+            self.clear();
             return Some(1.0);
         }
         // The product of two f32 is exact in double precision.
@@ -307,43 +308,43 @@ impl<E: Engine> SoftmaxRow<'_, E> {
         if rescale != 1.0 {
             state.totals.iter_mut().for_each(|total| *total *= rescale);
         }
-        let to_weight = Following::<E, MASKED> {
+        let to_weight = OnlineWeight::<E, MASKED> {
             sign,
             minus_largest: simd.splat(-largest),
             scale_log2: simd.splat(scale_log2),
             rest: simd.splat((product - state.shift) as f32),
         };
-        match self.kept {
-            None => self.each::<true, false>(from, state, &to_weight),
-            _ => self.each::<true, true>(from, state, &to_weight),
+        match self.dropout_bits {
+            None => self.apply::<true, false>(from, state, &to_weight),
+            _ => self.apply::<true, true>(from, state, &to_weight),
         }
         Some(rescale)
     }
 
     /// A row of zeros.
     #[inline(always)]
-    pub(super) fn nothing(&mut self) {
-        let mut unused = Running::NEW;
-        self.each::<false, false>(self.span.columns().from(), &mut unused, &Zero);
+    pub(super) fn clear(&mut self) {
+        let mut unused = OnlineSoftmaxState::INITIAL;
+        self.apply::<false, false>(self.span.columns().from(), &mut unused, &ZeroWeight);
     }
 
     /// `x` where the query sees the keys from `col` on, else `other`.
     #[inline(always)]
-    fn seen(&self, col: usize, x: V<E>, other: V<E>) -> V<E> {
+    fn select_visible(&self, col: usize, x: V<E>, other: V<E>) -> V<E> {
         let simd = self.engine.simd();
-        let index = simd.add(simd.load(&LANES[..]), simd.splat(col as f32));
-        let x = simd.select_lt(index, simd.splat(self.span.first_seen() as f32), other, x);
-        simd.select_lt(index, simd.splat(self.span.end_seen() as f32), x, other)
+        let index = simd.add(simd.load(&LANE_INDEX[..]), simd.splat(col as f32));
+        let x = simd.select_lt(index, simd.splat(self.span.first_visible() as f32), other, x);
+        simd.select_lt(index, simd.splat(self.span.end_visible() as f32), x, other)
     }
 
     /// Every score from column `from` on becomes what `to_weight` makes of it, and is added to the total; with `PARTLY` 0
     /// where the query does not see the key, with `DROPS` 0 (but in the total) where dropout drops the weight.
     #[inline(always)]
-    fn each<const PARTLY: bool, const DROPS: bool>(
+    fn apply<const PARTLY: bool, const DROPS: bool>(
         &mut self,
         from: usize,
-        state: &mut Running,
-        to_weight: &impl ToWeight<E>,
+        state: &mut OnlineSoftmaxState,
+        to_weight: &impl ScoreToWeight<E>,
     ) {
         let simd = self.engine.simd();
         let lanes = E::S::LANES;
@@ -357,17 +358,17 @@ impl<E: Engine> SoftmaxRow<'_, E> {
                 let col = col + half * lanes;
                 // SAFETY: both `to` and the first column of the pair are multiples of two vectors, of which GRAIN is one, so
                 // that the pair ends at `to` at the latest, at most KEYS, less than STRIDE.
-                *p = to_weight.weight(simd, unsafe { self.line.load(simd, col) });
+                *p = to_weight.weight(simd, unsafe { self.scores.load(simd, col) });
                 if PARTLY {
-                    *p = self.seen(col, *p, simd.splat(0.0));
+                    *p = self.select_visible(col, *p, simd.splat(0.0));
                 }
                 total = simd.add(total, *p);
-                if DROPS && let Some(kept) = self.kept {
+                if DROPS && let Some(kept) = self.dropout_bits {
                     *p = simd.select_bits(kept[col / 16] >> (col % 16), *p);
                 }
             }
             // SAFETY: `col` is a multiple of two vectors below `to`, at most KEYS.
-            unsafe { self.line.put(self.engine, col, pair) };
+            unsafe { self.scores.store_weights(self.engine, col, pair) };
             col += 2 * lanes;
         }
         simd.store(&mut state.totals, total);
@@ -375,5 +376,5 @@ impl<E: Engine> SoftmaxRow<'_, E> {
 }
 
 /// 0, 1, 2, …
-pub(super) const LANES: [f32; 16] =
+pub(super) const LANE_INDEX: [f32; 16] =
     [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0];

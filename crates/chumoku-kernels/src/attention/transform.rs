@@ -1,10 +1,10 @@
 //! The steps between the product and the softmax: softcap, ALiBi, masks. Also the unit of scores.
 
-use super::engine::Span;
+use super::engine::VisibleSpan;
 use super::mask::Mask;
-use super::problem::Problem;
-use super::softmax::FORBIDDEN;
-use crate::isa::{Op, Simd};
+use super::params::AttentionParams;
+use super::softmax::MASKED_SCORE;
+use crate::isa::{Simd, SimdOp};
 use crate::math::{self, exp};
 use std::f64::consts::LOG2_E;
 
@@ -18,8 +18,8 @@ pub(super) struct ScoreUnit {
 }
 
 impl ScoreUnit {
-    pub(super) fn new(args: &Problem<f32>) -> Self {
-        let scale = if Transform::new(args).is_some() { 1.0 } else { args.scale };
+    pub(super) fn new(args: &AttentionParams<f32>) -> Self {
+        let scale = if ScoreTransform::new(args).is_some() { 1.0 } else { args.scale };
         let scale_log2 = (scale * LOG2_E) as f32;
         let factors = [f64::from(scale_log2), scale];
         // A factor that is too small or too large for f32 has lost digits.
@@ -39,24 +39,24 @@ impl ScoreUnit {
 }
 
 /// The largest softcap for which [`tanh`] is exact enough: the error of the score is the cap times that of tanh.
-const SMALL_CAP: f32 = 64.0;
+const MAX_FAST_CAP: f32 = 64.0;
 
 /// What has to be done; none of it is `None`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Transform {
+pub(super) struct ScoreTransform {
     scale: f32,
     softcap: Option<f32>,
 }
 
-impl Transform {
-    pub(super) fn new(args: &Problem<f32>) -> Option<Self> {
+impl ScoreTransform {
+    pub(super) fn new(args: &AttentionParams<f32>) -> Option<Self> {
         let needed = args.softcap.is_some() || args.alibi.is_some() || args.mask.is_some();
-        needed.then(|| Transform { scale: args.scale as f32, softcap: args.softcap.map(|cap| cap as f32) })
+        needed.then(|| ScoreTransform { scale: args.scale as f32, softcap: args.softcap.map(|cap| cap as f32) })
     }
 
     /// With a softcap, its derivative `1 − tanh²(score / cap)` at each score of a row, before [`Transform::apply`].
     #[inline(always)]
-    pub(super) fn slopes<S: Simd>(&self, simd: S, span: Span, scores: &[f32], slopes: &mut [f32]) {
+    pub(super) fn softcap_slopes<S: Simd>(&self, simd: S, span: VisibleSpan, scores: &[f32], slopes: &mut [f32]) {
         let Some(cap) = self.softcap else { return };
         let inner = simd.splat(self.scale / cap);
         for col in (span.columns().from()..span.columns().to()).step_by(S::LANES) {
@@ -70,13 +70,13 @@ impl Transform {
     pub(super) fn apply<S: Simd>(
         &self,
         simd: S,
-        args: &Problem<f32>,
+        args: &AttentionParams<f32>,
         place: (usize, usize, usize),
         first_key: usize,
-        span: Span,
+        span: VisibleSpan,
         scores: &mut [f32],
     ) {
-        simd.run(Apply { transform: self, args, place, first_key, span, scores });
+        simd.run(ApplyTransform { transform: self, args, place, first_key, span, scores });
     }
 
     /// What [`Transform::apply`] does.
@@ -84,10 +84,10 @@ impl Transform {
     fn apply_to<S: Simd>(
         &self,
         simd: S,
-        args: &Problem<f32>,
+        args: &AttentionParams<f32>,
         (s, h, i): (usize, usize, usize),
         first_key: usize,
-        span: Span,
+        span: VisibleSpan,
         scores: &mut [f32],
     ) {
         let columns = span.columns().from()..span.columns().to();
@@ -95,7 +95,7 @@ impl Transform {
             let (inner, outer) = (simd.splat(self.scale / cap), simd.splat(cap));
             for x in scores[columns].chunks_exact_mut(S::LANES) {
                 let inside = simd.mul(simd.load(x), inner);
-                let capped = if cap <= SMALL_CAP { tanh(simd, inside) } else { math::tanh(simd, inside) };
+                let capped = if cap <= MAX_FAST_CAP { tanh(simd, inside) } else { math::tanh(simd, inside) };
                 simd.store(x, simd.mul(capped, outer));
             }
         } else {
@@ -104,11 +104,11 @@ impl Transform {
                 simd.store(x, simd.mul(simd.load(x), factor));
             }
         }
-        let seen = &mut scores[span.seen()];
-        let first = first_key + span.first_seen();
+        let seen = &mut scores[span.visible()];
+        let first = first_key + span.first_visible();
         if let Some(slopes) = args.alibi {
             let slope = -slopes[h];
-            let distance = (i128::from(args.offset(s)) + i as i128 - first as i128) as f32;
+            let distance = (i128::from(args.diagonal_offset(s)) + i as i128 - first as i128) as f32;
             for (j, x) in seen.iter_mut().enumerate() {
                 *x += slope * (distance - j as f32).abs();
             }
@@ -116,19 +116,19 @@ impl Transform {
         match args.mask {
             None => {}
             Some(Mask::Boolean(view)) => {
-                let allowed = &view.data[view.at(s, h, i, first)..];
+                let allowed = &view.data[view.entry_index(s, h, i, first)..];
                 if view.strides[3] == 1 {
-                    seen.iter_mut().zip(allowed).for_each(|(x, &allowed)| *x = if allowed { *x } else { FORBIDDEN });
+                    seen.iter_mut().zip(allowed).for_each(|(x, &allowed)| *x = if allowed { *x } else { MASKED_SCORE });
                 } else {
                     for (j, x) in seen.iter_mut().enumerate() {
-                        *x = if allowed[j * view.strides[3]] { *x } else { FORBIDDEN };
+                        *x = if allowed[j * view.strides[3]] { *x } else { MASKED_SCORE };
                     }
                 }
             }
             Some(Mask::Additive(view)) => {
-                let bias = &view.data[view.at(s, h, i, first)..];
+                let bias = &view.data[view.entry_index(s, h, i, first)..];
                 let add = |x: &mut f32, bias: f32| {
-                    *x = if bias == f32::NEG_INFINITY { FORBIDDEN } else { *x + bias };
+                    *x = if bias == f32::NEG_INFINITY { MASKED_SCORE } else { *x + bias };
                 };
                 if view.strides[3] == 1 {
                     seen.iter_mut().zip(bias).for_each(|(x, &bias)| add(x, bias));
@@ -141,20 +141,20 @@ impl Transform {
 }
 
 /// [`Transform::apply`] as a function of its own, which all passes call.
-struct Apply<'a, 'b> {
-    transform: &'a Transform,
-    args: &'a Problem<'b, f32>,
+struct ApplyTransform<'a, 'b> {
+    transform: &'a ScoreTransform,
+    args: &'a AttentionParams<'b, f32>,
     place: (usize, usize, usize),
     first_key: usize,
-    span: Span,
+    span: VisibleSpan,
     scores: &'a mut [f32],
 }
 
-impl Op for Apply<'_, '_> {
+impl SimdOp for ApplyTransform<'_, '_> {
     type Output = ();
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) {
-        let Apply { transform, args, place, first_key, span, scores } = self;
+        let ApplyTransform { transform, args, place, first_key, span, scores } = self;
         transform.apply_to(simd, args, place, first_key, span, scores);
     }
 }
@@ -180,7 +180,7 @@ fn tanh_slope<S: Simd>(simd: S, x: S::V) -> S::V {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::isa::{Lanes, Portable};
+    use crate::isa::{Portable, VectorMath};
 
     #[test]
     fn the_slope_of_the_softcap_is_exact_where_tanh_is_almost_one() {

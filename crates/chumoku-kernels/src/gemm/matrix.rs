@@ -140,7 +140,7 @@ impl<'a, T: Copy> MatMut<'a, T> {
 
 /// What C holds before the products are added.
 #[derive(Clone, Copy, Debug)]
-pub enum Start<'a, T> {
+pub enum OutputInit<'a, T> {
     /// Nothing: whatever C held is never read.
     Zero,
     /// What C holds.
@@ -189,7 +189,7 @@ impl Precision {
 
     /// bf16 terms that hold a number.
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
-    pub(crate) fn terms(self) -> usize {
+    pub(crate) fn bf16_terms(self) -> usize {
         match self {
             Precision::Medium => 1,
             Precision::High => 2,
@@ -198,7 +198,7 @@ impl Precision {
     }
 
     /// The level of a name.
-    pub fn named(name: &str) -> Option<Precision> {
+    pub fn from_name(name: &str) -> Option<Precision> {
         Precision::ALL.into_iter().find(|precision| precision.name() == name)
     }
 }

@@ -22,29 +22,29 @@
 //! - `vectors`: products in vectors, around the register tile
 
 // A file uses what stands before it here: matrix; packed, finish; product; reference; vectors, tiles.
-mod finish;
+mod epilogue;
+mod fused;
 mod matrix;
 mod packed;
-mod product;
 pub(crate) mod reference;
 #[cfg(target_arch = "x86_64")]
 mod tiles;
 mod vectors;
 
-pub use finish::Then;
-pub use matrix::{MatMut, MatRef, Precision, Start};
-pub use packed::{Operand, PackedMatrix};
-pub use product::Product;
+pub use epilogue::Epilogue;
+pub use fused::FusedGemm;
+pub use matrix::{MatMut, MatRef, OutputInit, Precision};
+pub use packed::{PackedMatrix, Rhs};
 
 use crate::error::{Error, Result};
 #[cfg(target_arch = "x86_64")]
 use crate::isa::bf16::Bf16;
-use crate::memory::Aligned;
-use crate::narrow::Form;
-use crate::number::{Real, Versions};
+use crate::low_precision::StorageDtype;
+use crate::memory::AlignedBuffer;
+use crate::number::{Implementations, Real};
 use crate::profile::{self, Cost, Operation};
 use crate::threads::SharedMut;
-use finish::Finish;
+use epilogue::BlockEpilogue;
 use packed::Kernel;
 
 /// The matrix product, `C = start + A·B`.
@@ -57,19 +57,25 @@ use packed::Kernel;
 ///
 /// # Errors
 /// If the shapes do not fit.
-pub fn gemm<T: Real>(a: MatRef<T>, b: MatRef<T>, start: Start<T>, c: MatMut<T>, precision: Precision) -> Result<()> {
+pub fn gemm<T: Real>(
+    a: MatRef<T>,
+    b: MatRef<T>,
+    start: OutputInit<T>,
+    c: MatMut<T>,
+    precision: Precision,
+) -> Result<()> {
     check("gemm: b", &a, &b, start)?;
     if (c.rows, c.cols) != (a.rows, b.cols) {
         return Err(Error::shape("gemm: c", (a.rows, b.cols), (c.rows, c.cols)));
     }
-    let _timed = timed(&a, &b, precision, if matches!(start, Start::Keep) { 2 } else { 1 });
+    let _timed = timed(&a, &b, precision, if matches!(start, OutputInit::Keep) { 2 } else { 1 });
     T::run::<Gemm>((a, b, start, c, precision));
     Ok(())
 }
 
 /// Counts a product and times it. It passes over so many arrays of the result's shape.
-fn timed<T: Real>(a: &MatRef<T>, b: &MatRef<T>, precision: Precision, results: usize) -> profile::Inside {
-    profile::count(&[a.rows, a.cols, b.cols]);
+fn timed<T: Real>(a: &MatRef<T>, b: &MatRef<T>, precision: Precision, results: usize) -> profile::OperationGuard {
+    profile::count_multiply_adds(&[a.rows, a.cols, b.cols]);
     profile::operation(|| {
         let (name, sizes) = if a.row_stride == 1 && a.col_stride > 1 {
             ("product Aᵀ·B", [a.rows, b.cols])
@@ -79,40 +85,40 @@ fn timed<T: Real>(a: &MatRef<T>, b: &MatRef<T>, precision: Precision, results: u
             ("product A·B", [a.cols, b.cols])
         };
         let bytes = (a.rows * a.cols + b.rows * b.cols + results * a.rows * b.cols) * size_of::<T>();
-        let terms = match kernel_of(b.cols, a.cols, precision) {
+        let terms = match select_kernel(b.cols, a.cols, precision) {
             #[cfg(target_arch = "x86_64")]
-            Kernel::Blocks(_, precision) if size_of::<T>() == size_of::<f32>() => Some(precision.terms()),
+            Kernel::Bf16Blocks(_, precision) if size_of::<T>() == size_of::<f32>() => Some(precision.bf16_terms()),
             _ => None,
         };
-        let multiply_adds = profile::product(&[a.rows, a.cols, b.cols]);
-        (Operation::new(name, sizes), Cost::of_products(multiply_adds, terms, bytes))
+        let multiply_adds = profile::saturating_product(&[a.rows, a.cols, b.cols]);
+        (Operation::new(name, sizes), Cost::products(multiply_adds, terms, bytes))
     })
 }
 
-fn check<T>(what: &'static str, a: &MatRef<T>, b: &MatRef<T>, start: Start<T>) -> Result<()> {
+fn check<T>(what: &'static str, a: &MatRef<T>, b: &MatRef<T>, start: OutputInit<T>) -> Result<()> {
     if a.cols != b.rows {
         return Err(Error::shape(what, (a.cols, b.cols), (b.rows, b.cols)));
     }
     match start {
-        Start::Bias(bias) => Error::check_length("gemm: bias", b.cols, bias.len()),
+        OutputInit::Bias(bias) => Error::check_length("gemm: bias", b.cols, bias.len()),
         _ => Ok(()),
     }
 }
 
-impl<T: Real> Product<'_, T> {
+impl<T: Real> FusedGemm<'_, T> {
     /// C, (m, n) row by row.
     ///
     /// # Errors
     /// If the shapes do not fit, or a dropout rate is out of range.
     pub fn compute(self) -> Result<Vec<T>> {
-        check("product: b", &self.a, &self.b.matrix, self.start())?;
-        self.then.check(self.a.rows, self.b.matrix.cols)?;
-        let results = match self.then {
-            Then::Nothing | Then::Activate { slope: None, .. } => 1,
-            Then::Activate { .. } | Then::Add { .. } | Then::Multiply { .. } => 2,
+        check("product: b", &self.a, &self.b.matrix, self.init())?;
+        self.epilogue.check(self.a.rows, self.b.matrix.cols)?;
+        let results = match self.epilogue {
+            Epilogue::Identity | Epilogue::Activate { slope: None, .. } => 1,
+            Epilogue::Activate { .. } | Epilogue::AddResidual { .. } | Epilogue::Multiply { .. } => 2,
         };
         let _timed = timed(&self.a, &self.b.matrix, self.precision, results);
-        Ok(T::run::<Compute>(self))
+        Ok(T::run::<ComputeFusedGemm>(self))
     }
 }
 
@@ -120,77 +126,77 @@ impl PackedMatrix {
     /// Packs `b` for products at a level of precision, by the instruction set in force; `None` for number types whose
     /// products pack nothing.
     pub fn new<T: Real>(b: MatRef<T>, precision: Precision) -> Option<PackedMatrix> {
-        let _timed = profile::passing::<T>("packing of weights", 2 * b.rows * b.cols);
-        T::run::<Pack>((b, precision))
+        let _timed = profile::memory_bound::<T>("packing of weights", 2 * b.rows * b.cols);
+        T::run::<PackRhsMatrix>((b, precision))
     }
 }
 
 /// Both versions of [`gemm`].
 struct Gemm;
 
-impl Versions for Gemm {
-    type Args<'a, T: Real> = (MatRef<'a, T>, MatRef<'a, T>, Start<'a, T>, MatMut<'a, T>, Precision);
+impl Implementations for Gemm {
+    type Args<'a, T: Real> = (MatRef<'a, T>, MatRef<'a, T>, OutputInit<'a, T>, MatMut<'a, T>, Precision);
     type Output<T: Real> = ();
     fn fast((a, b, start, c, precision): Self::Args<'_, f32>) {
         gemm_f32(a, b, start, c, precision);
     }
-    fn plain((a, b, start, c, _): Self::Args<'_, f64>) {
+    fn reference((a, b, start, c, _): Self::Args<'_, f64>) {
         reference::gemm(a, b, start, c);
     }
 }
 
 /// Both versions of [`Product::compute`].
-struct Compute;
+struct ComputeFusedGemm;
 
-impl Versions for Compute {
-    type Args<'a, T: Real> = Product<'a, T>;
+impl Implementations for ComputeFusedGemm {
+    type Args<'a, T: Real> = FusedGemm<'a, T>;
     type Output<T: Real> = Vec<T>;
     fn fast(product: Self::Args<'_, f32>) -> Vec<f32> {
-        product_f32(product)
+        fused_gemm_f32(product)
     }
-    fn plain(product: Self::Args<'_, f64>) -> Vec<f64> {
-        reference::product(product)
+    fn reference(product: Self::Args<'_, f64>) -> Vec<f64> {
+        reference::fused_gemm(product)
     }
 }
 
 /// Both versions of [`PackedMatrix::new`].
-struct Pack;
+struct PackRhsMatrix;
 
-impl Versions for Pack {
+impl Implementations for PackRhsMatrix {
     type Args<'a, T: Real> = (MatRef<'a, T>, Precision);
     type Output<T: Real> = Option<PackedMatrix>;
     fn fast((b, precision): Self::Args<'_, f32>) -> Option<PackedMatrix> {
         Some(pack_f32(b, precision))
     }
-    fn plain(_: Self::Args<'_, f64>) -> Option<PackedMatrix> {
+    fn reference(_: Self::Args<'_, f64>) -> Option<PackedMatrix> {
         None
     }
 }
 
 /// The fast product for f32; shapes have been checked.
-fn gemm_f32(a: MatRef<f32>, b: MatRef<f32>, start: Start<f32>, c: MatMut<f32>, precision: Precision) {
+fn gemm_f32(a: MatRef<f32>, b: MatRef<f32>, start: OutputInit<f32>, c: MatMut<f32>, precision: Precision) {
     let (c, c_stride) = (SharedMut::new(c.data), c.row_stride);
     // SAFETY: `c` is borrowed exclusively for longer than this, of the shape of the product as was checked, and holds
     // numbers; nothing else is written.
-    unsafe { run(a, b.into(), c, c_stride, &Finish::new(start, b.cols), precision) };
+    unsafe { run(a, b.into(), c, c_stride, &BlockEpilogue::new(start, b.cols), precision) };
 }
 
 /// As [`gemm_f32`], with a second operand that may be packed.
-pub(crate) fn gemm_packed(a: MatRef<f32>, b: Operand<f32>, start: Start<f32>, c: MatMut<f32>, precision: Precision) {
-    let (c, c_stride, finish) = (SharedMut::new(c.data), c.row_stride, Finish::new(start, b.matrix.cols));
+pub(crate) fn gemm_packed(a: MatRef<f32>, b: Rhs<f32>, start: OutputInit<f32>, c: MatMut<f32>, precision: Precision) {
+    let (c, c_stride, finish) = (SharedMut::new(c.data), c.row_stride, BlockEpilogue::new(start, b.matrix.cols));
     // SAFETY: `c` is borrowed exclusively for longer than this, of the shape of the product as was checked, and holds
     // numbers; nothing else is written.
     unsafe { run(a, b, c, c_stride, &finish, precision) };
 }
 
 /// The fast product into new memory; shapes have been checked.
-fn product_f32(p: Product<f32>) -> Vec<f32> {
+fn fused_gemm_f32(p: FusedGemm<f32>) -> Vec<f32> {
     let (m, n) = (p.a.rows, p.b.matrix.cols);
-    let mut finish = Finish::new(p.start(), n);
-    let mut slope = finish.then(p.then, m * n);
+    let mut finish = BlockEpilogue::new(p.init(), n);
+    let mut slope = finish.set_epilogue(p.epilogue, m * n);
     let mut c = Vec::new();
     // SAFETY: the spare memory of both is there for the product alone and holds m rows of n; the start is not kept.
-    unsafe { run(p.a, p.b, SharedMut::spare(&mut c, m * n), n, &finish, p.precision) };
+    unsafe { run(p.a, p.b, SharedMut::from_spare_capacity(&mut c, m * n), n, &finish, p.precision) };
     // SAFETY: both have room for m rows of n, and the product has written every element.
     unsafe {
         c.set_len(m * n);
@@ -209,10 +215,10 @@ fn product_f32(p: Product<f32>) -> Vec<f32> {
 /// * With [`Start::Keep`] the rows must hold numbers.
 unsafe fn run(
     a: MatRef<f32>,
-    b: Operand<f32>,
+    b: Rhs<f32>,
     c: SharedMut<f32>,
     c_stride: usize,
-    finish: &Finish,
+    finish: &BlockEpilogue,
     precision: Precision,
 ) {
     if a.rows == 0 || b.matrix.cols == 0 {
@@ -220,9 +226,9 @@ unsafe fn run(
     }
     // SAFETY: both kernels ask for what the caller promises here; that there are rows and columns was just seen.
     unsafe {
-        match kernel_of(b.matrix.cols, a.cols, precision) {
+        match select_kernel(b.matrix.cols, a.cols, precision) {
             #[cfg(target_arch = "x86_64")]
-            Kernel::Blocks(bf16, precision) => match precision {
+            Kernel::Bf16Blocks(bf16, precision) => match precision {
                 Precision::Medium => tiles::run::<1>(bf16, a, b, c, c_stride, finish),
                 Precision::High => tiles::run::<2>(bf16, a, b, c, c_stride, finish),
                 Precision::Highest => tiles::run::<3>(bf16, a, b, c, c_stride, finish),
@@ -233,12 +239,12 @@ unsafe fn run(
 }
 
 /// How a product of so many columns and such a depth is computed.
-fn kernel_of(cols: usize, depth: usize, precision: Precision) -> Kernel {
+fn select_kernel(cols: usize, depth: usize, precision: Precision) -> Kernel {
     #[cfg(target_arch = "x86_64")]
-    if tiles::suits(cols, depth)
-        && let Some(bf16) = Bf16::worth(precision.terms())
+    if tiles::is_worthwhile(cols, depth)
+        && let Some(bf16) = Bf16::if_faster(precision.bf16_terms())
     {
-        return Kernel::Blocks(bf16, precision);
+        return Kernel::Bf16Blocks(bf16, precision);
     }
     let _ = (cols, depth, precision);
     Kernel::Vectors { width: vectors::tile_size().1 }
@@ -246,19 +252,19 @@ fn kernel_of(cols: usize, depth: usize, precision: Precision) -> Kernel {
 
 /// Packs `b` for products at a level of precision, by the instruction set in force.
 fn pack_f32(b: MatRef<f32>, precision: Precision) -> PackedMatrix {
-    let kernel = kernel_of(b.cols, b.rows, precision);
-    let mut panels = Aligned::new();
+    let kernel = select_kernel(b.cols, b.rows, precision);
+    let mut panels = AlignedBuffer::new();
     let form = match kernel {
         #[cfg(target_arch = "x86_64")]
-        Kernel::Blocks(bf16, precision) => {
+        Kernel::Bf16Blocks(bf16, precision) => {
             tiles::pack_b(bf16, b, precision, &mut panels);
-            Form::F32
+            StorageDtype::F32
         }
         Kernel::Vectors { .. } => {
-            let form = Form::of(b.data);
-            vectors::pack_b_as(form, b, &mut panels);
+            let form = StorageDtype::smallest_exact(b.data);
+            vectors::pack_b_with_dtype(form, b, &mut panels);
             form
         }
     };
-    PackedMatrix { kernel, shape: (b.rows, b.cols), form, panels }
+    PackedMatrix { kernel, shape: (b.rows, b.cols), dtype: form, panels }
 }

@@ -6,8 +6,8 @@ use super::matrix::Precision;
 use crate::error::{Error, Result};
 #[cfg(target_arch = "x86_64")]
 use crate::isa::bf16::Bf16;
-use crate::memory::Aligned;
-use crate::narrow::Form;
+use crate::low_precision::StorageDtype;
+use crate::memory::AlignedBuffer;
 use crate::number::Real;
 
 /// How a product is computed: which depends on its columns, depth and precision, never on its rows.
@@ -15,16 +15,16 @@ use crate::number::Real;
 pub(super) enum Kernel {
     /// Blocks of bf16 terms.
     #[cfg(target_arch = "x86_64")]
-    Blocks(Bf16, Precision),
+    Bf16Blocks(Bf16, Precision),
     /// Vectors, in register tiles so wide.
     Vectors { width: usize },
 }
 
 impl Kernel {
-    fn is(self, other: Kernel) -> bool {
+    fn packs_like(self, other: Kernel) -> bool {
         match (self, other) {
             #[cfg(target_arch = "x86_64")]
-            (Kernel::Blocks(_, a), Kernel::Blocks(_, b)) => a == b,
+            (Kernel::Bf16Blocks(_, a), Kernel::Bf16Blocks(_, b)) => a == b,
             (Kernel::Vectors { width: a }, Kernel::Vectors { width: b }) => a == b,
             #[cfg(target_arch = "x86_64")]
             _ => false,
@@ -39,24 +39,24 @@ pub struct PackedMatrix {
     pub(super) kernel: Kernel,
     pub(super) shape: (usize, usize),
     /// Of the numbers in vectors' panels.
-    pub(super) form: Form,
-    pub(super) panels: Aligned,
+    pub(super) dtype: StorageDtype,
+    pub(super) panels: AlignedBuffer,
 }
 
 /// The second operand of a product: a matrix, and its packed form where that is at hand.
 #[derive(Clone, Copy, Debug)]
-pub struct Operand<'a, T> {
+pub struct Rhs<'a, T> {
     pub(super) matrix: MatRef<'a, T>,
     packed: Option<&'a PackedMatrix>,
 }
 
-impl<'a, T> From<MatRef<'a, T>> for Operand<'a, T> {
+impl<'a, T> From<MatRef<'a, T>> for Rhs<'a, T> {
     fn from(matrix: MatRef<'a, T>) -> Self {
-        Operand { matrix, packed: None }
+        Rhs { matrix, packed: None }
     }
 }
 
-impl<'a, T: Real> Operand<'a, T> {
+impl<'a, T: Real> Rhs<'a, T> {
     /// A matrix, and what [`PackedMatrix::new`] made of it.
     ///
     /// The caller keeps the two in step.
@@ -68,7 +68,7 @@ impl<'a, T: Real> Operand<'a, T> {
             Some(packed) if packed.shape != (matrix.rows, matrix.cols) => {
                 Err(Error::shape("packed matrix", (matrix.rows, matrix.cols), packed.shape))
             }
-            _ => Ok(Operand { matrix, packed }),
+            _ => Ok(Rhs { matrix, packed }),
         }
     }
 
@@ -78,22 +78,22 @@ impl<'a, T: Real> Operand<'a, T> {
     }
 }
 
-impl<'a> Operand<'a, f32> {
+impl<'a> Rhs<'a, f32> {
     /// The panels for `kernel`: those at hand, or packed into `scratch`; and the form of vectors' numbers.
     pub(super) fn panels<'b>(
         &self,
         kernel: Kernel,
-        scratch: &'b mut Aligned,
-        pack: impl FnOnce(MatRef<f32>, &mut Aligned),
-    ) -> (&'b Aligned, Form)
+        scratch: &'b mut AlignedBuffer,
+        pack: impl FnOnce(MatRef<f32>, &mut AlignedBuffer),
+    ) -> (&'b AlignedBuffer, StorageDtype)
     where
         'a: 'b,
     {
         match self.packed {
-            Some(packed) if packed.kernel.is(kernel) => (&packed.panels, packed.form),
+            Some(packed) if packed.kernel.packs_like(kernel) => (&packed.panels, packed.dtype),
             _ => {
                 pack(self.matrix, scratch);
-                (scratch, Form::F32)
+                (scratch, StorageDtype::F32)
             }
         }
     }

@@ -7,13 +7,13 @@
 //! Which product goes this way depends on its columns, depth and layout alone, never on its rows, so a row's result does
 //! not depend on how many others there are.
 
-use super::finish::{Finish, LINE, SEGMENT};
+use super::epilogue::{BlockEpilogue, LINE, SEGMENT};
 use super::matrix::{MatRef, Precision};
-use super::packed::{Kernel, Operand};
-use crate::isa::bf16::split::{Lay, Source, step_bytes};
-use crate::isa::bf16::{Bf16, BlockProduct, Blocks, SIDE, STEP, TILE};
-use crate::isa::{self, Op, Simd};
-use crate::memory::Aligned;
+use super::packed::{Kernel, Rhs};
+use crate::isa::bf16::split::{F32Source, TileLayout, step_bytes};
+use crate::isa::bf16::{BLOCK_SIDE, Bf16, BlockMultiplier, BlockProduct, STEP_DEPTH, TILE_BYTES};
+use crate::isa::{self, Simd, SimdOp};
+use crate::memory::AlignedBuffer;
 use crate::threads::{SharedMut, for_each, num_threads};
 use std::cell::RefCell;
 use std::ops::Range;
@@ -27,26 +27,26 @@ const CELL: usize = SEGMENT;
 /// Distance of the rows of a cell: one cache line more than they have, so that not all rows start in the same sets.
 const CELL_STRIDE: usize = CELL + 16;
 /// Below this many columns or this depth the padding of tiles costs more than they save.
-const LEAST: usize = 16;
+const MIN_SIZE: usize = 16;
 /// Depth from which the gradient of a weight is cut along it, and the least depth of a piece.
-const DEEP: usize = 1024;
+const SPLIT_K_DEPTH: usize = 1024;
 /// Pieces of the depth at most: each is a partial result in memory.
-const PIECES: usize = 8;
+const MAX_SPLITS: usize = 8;
 /// Rows in memory that are asked for before they are packed: each starts where the machine does not foresee.
-const AHEAD: usize = 8;
+const PREFETCH_ROWS: usize = 8;
 /// Rows and columns of C in a task of a deep product.
 const REGION: usize = 512;
 
 thread_local! {
     // Kept from one product to the next.
-    static PACKED_A: RefCell<Aligned> = const { RefCell::new(Aligned::new()) };
-    static PACKED_B: RefCell<Aligned> = const { RefCell::new(Aligned::new()) };
-    static SUMS: RefCell<Aligned> = const { RefCell::new(Aligned::new()) };
+    static PACKED_A: RefCell<AlignedBuffer> = const { RefCell::new(AlignedBuffer::new()) };
+    static PACKED_B: RefCell<AlignedBuffer> = const { RefCell::new(AlignedBuffer::new()) };
+    static SUMS: RefCell<AlignedBuffer> = const { RefCell::new(AlignedBuffer::new()) };
 }
 
 /// Whether a product of so many columns and such a depth is worth tiles.
-pub(super) fn suits(cols: usize, depth: usize) -> bool {
-    cols >= LEAST && depth >= LEAST
+pub(super) fn is_worthwhile(cols: usize, depth: usize) -> bool {
+    cols >= MIN_SIZE && depth >= MIN_SIZE
 }
 
 /// Steps in a depth block: a panel of B stays in the first-level cache while those of A pass through it.
@@ -56,7 +56,7 @@ const fn block_steps(terms: usize) -> usize {
 
 /// What a panel is cut from.
 #[derive(Clone, Copy)]
-struct Strip<'a> {
+struct PanelSource<'a> {
     data: &'a [f32],
     /// Distance of rows (of A) or columns (of B).
     outer: usize,
@@ -67,80 +67,101 @@ struct Strip<'a> {
     end: usize,
 }
 
-impl<'a> Strip<'a> {
+impl<'a> PanelSource<'a> {
     fn of_a(a: MatRef<'a, f32>, first: usize, end: usize) -> Self {
-        Strip { data: a.data, outer: a.row_stride, inner: a.col_stride, first, end }
+        PanelSource { data: a.data, outer: a.row_stride, inner: a.col_stride, first, end }
     }
 
     fn of_b(b: MatRef<'a, f32>, first: usize, end: usize) -> Self {
-        Strip { data: b.data, outer: b.col_stride, inner: b.row_stride, first, end }
+        PanelSource { data: b.data, outer: b.col_stride, inner: b.row_stride, first, end }
     }
 }
 
 /// Packs up to 32 rows (or columns) of a strip, depth `from..to`.
-fn pack<const TERMS: usize>(bf16: Bf16, strip: Strip<'_>, from: usize, to: usize, lay: Lay, out: &mut [u8]) {
-    for (step, out) in out.chunks_exact_mut(step_bytes(TERMS)).take((to - from).div_ceil(STEP)).enumerate() {
-        pack_step::<TERMS>(bf16, strip, from + step * STEP, to, lay, out);
+fn pack<const TERMS: usize>(
+    bf16: Bf16,
+    strip: PanelSource<'_>,
+    from: usize,
+    to: usize,
+    lay: TileLayout,
+    out: &mut [u8],
+) {
+    for (step, out) in out.chunks_exact_mut(step_bytes(TERMS)).take((to - from).div_ceil(STEP_DEPTH)).enumerate() {
+        pack_step::<TERMS>(bf16, strip, from + step * STEP_DEPTH, to, lay, out);
     }
 }
 
 /// Packs the step of a strip that starts at `depth`.
-fn pack_step<const TERMS: usize>(bf16: Bf16, strip: Strip<'_>, depth: usize, to: usize, lay: Lay, out: &mut [u8]) {
+fn pack_step<const TERMS: usize>(
+    bf16: Bf16,
+    strip: PanelSource<'_>,
+    depth: usize,
+    to: usize,
+    lay: TileLayout,
+    out: &mut [u8],
+) {
     for half in 0..2 {
         let first = strip.first + 16 * half;
         let count = strip.end.saturating_sub(first).min(16);
         if count == 0 {
-            (0..TERMS).for_each(|term| out[(2 * term + half) * TILE..][..TILE].fill(0));
+            (0..TERMS).for_each(|term| out[(2 * term + half) * TILE_BYTES..][..TILE_BYTES].fill(0));
             continue;
         }
         let part = &strip.data[first * strip.outer + depth * strip.inner..];
-        let depth = STEP.min(to - depth);
+        let depth = STEP_DEPTH.min(to - depth);
         assert!((count - 1) * strip.outer + (depth - 1) * strip.inner < part.len());
-        let source = Source { data: part.as_ptr(), outer: strip.outer, inner: strip.inner, count, depth };
+        let source = F32Source { data: part.as_ptr(), outer: strip.outer, inner: strip.inner, count, depth };
         if strip.inner == 1 {
             // Those of the panel after this one.
-            for i in SIDE..SIDE + count {
+            for i in BLOCK_SIDE..BLOCK_SIDE + count {
                 let ahead = part.as_ptr().wrapping_add(i * strip.outer);
                 isa::prefetch(ahead);
                 isa::prefetch(ahead.wrapping_add(LINE));
             }
         }
-        let tiles = &mut out[half * TILE..][..(2 * TERMS - 1) * TILE];
+        let tiles = &mut out[half * TILE_BYTES..][..(2 * TERMS - 1) * TILE_BYTES];
         // SAFETY: the last element was just found inside; tiles of a term lie two apart and start at multiples of
         // TILE in memory that is aligned to 64 bytes.
-        unsafe { bf16.split::<TERMS>(source, lay, tiles.as_mut_ptr(), 2 * TILE) };
+        unsafe { bf16.split::<TERMS>(source, lay, tiles.as_mut_ptr(), 2 * TILE_BYTES) };
     }
 }
 
 /// Packs panels of all rows (or columns) of a strip, depth `from..to` of at most a block.
 ///
 /// Where the depth lies row by row in memory, it is read so: the machine fetches ahead along rows, not across them.
-fn pack_across<const TERMS: usize>(bf16: Bf16, strip: Strip<'_>, from: usize, to: usize, lay: Lay, out: &mut [u8]) {
+fn pack_depth_block<const TERMS: usize>(
+    bf16: Bf16,
+    strip: PanelSource<'_>,
+    from: usize,
+    to: usize,
+    lay: TileLayout,
+    out: &mut [u8],
+) {
     let size = block_steps(TERMS) * step_bytes(TERMS);
     if strip.outer != 1 {
         for (panel, out) in out.chunks_exact_mut(size).enumerate() {
-            pack::<TERMS>(bf16, Strip { first: strip.first + panel * SIDE, ..strip }, from, to, lay, out);
+            pack::<TERMS>(bf16, PanelSource { first: strip.first + panel * BLOCK_SIDE, ..strip }, from, to, lay, out);
         }
         return;
     }
     let count = strip.end - strip.first;
     let row = |p: usize| (p < to).then(|| strip.data[p * strip.inner + strip.first..][..count].as_ptr());
-    for (step, depth) in (from..to).step_by(STEP).enumerate() {
-        for pair in 0..STEP / 2 {
-            for p in [depth + 2 * pair + AHEAD, depth + 2 * pair + AHEAD + 1] {
+    for (step, depth) in (from..to).step_by(STEP_DEPTH).enumerate() {
+        for pair in 0..STEP_DEPTH / 2 {
+            for p in [depth + 2 * pair + PREFETCH_ROWS, depth + 2 * pair + PREFETCH_ROWS + 1] {
                 let ahead = strip.data.as_ptr().wrapping_add(p * strip.inner + strip.first);
                 (0..count).step_by(LINE).for_each(|at| isa::prefetch(ahead.wrapping_add(at)));
             }
             let rows = [row(depth + 2 * pair), row(depth + 2 * pair + 1)];
             let start = step * step_bytes(TERMS);
-            assert!((count.div_ceil(SIDE) - 1) * size + start + step_bytes(TERMS) <= out.len());
+            assert!((count.div_ceil(BLOCK_SIDE) - 1) * size + start + step_bytes(TERMS) <= out.len());
             // SAFETY: rows of `count` numbers; the tiles of this step of all panels lie inside `out`, as just checked,
             // at multiples of TILE in memory that is aligned to 64 bytes.
             unsafe { bf16.split_pair::<TERMS>(rows, count, pair, out[start..].as_mut_ptr(), size) };
         }
     }
-    if lay == Lay::Rows {
-        for tile in out.chunks_exact_mut(TILE) {
+    if lay == TileLayout::Rows {
+        for tile in out.chunks_exact_mut(TILE_BYTES) {
             // SAFETY: the chunk is a tile that has just been written; it starts at a multiple of TILE in memory that is
             // aligned to 64 bytes.
             unsafe { bf16.transpose(tile.as_mut_ptr()) };
@@ -149,7 +170,7 @@ fn pack_across<const TERMS: usize>(bf16: Bf16, strip: Strip<'_>, from: usize, to
 }
 
 /// Packs all of B, in panels of 32 columns.
-pub(super) fn pack_b(bf16: Bf16, b: MatRef<f32>, precision: Precision, out: &mut Aligned) {
+pub(super) fn pack_b(bf16: Bf16, b: MatRef<f32>, precision: Precision, out: &mut AlignedBuffer) {
     match precision {
         Precision::Medium => pack_panels::<1>(bf16, b, out),
         Precision::High => pack_panels::<2>(bf16, b, out),
@@ -157,13 +178,13 @@ pub(super) fn pack_b(bf16: Bf16, b: MatRef<f32>, precision: Precision, out: &mut
     }
 }
 
-fn pack_panels<const TERMS: usize>(bf16: Bf16, b: MatRef<f32>, out: &mut Aligned) {
-    let (panels, size) = (b.cols.div_ceil(SIDE), b.rows.div_ceil(STEP) * step_bytes(TERMS));
+fn pack_panels<const TERMS: usize>(bf16: Bf16, b: MatRef<f32>, out: &mut AlignedBuffer) {
+    let (panels, size) = (b.cols.div_ceil(BLOCK_SIDE), b.rows.div_ceil(STEP_DEPTH) * step_bytes(TERMS));
     let out = SharedMut::new(out.bytes(panels * size));
     for_each(panels, b.cols * b.rows, |panel| {
         // SAFETY: each panel has its own range.
         let out = unsafe { out.slice(panel * size, size) };
-        pack::<TERMS>(bf16, Strip::of_b(b, panel * SIDE, b.cols), 0, b.rows, Lay::Pairs, out);
+        pack::<TERMS>(bf16, PanelSource::of_b(b, panel * BLOCK_SIDE, b.cols), 0, b.rows, TileLayout::Pairs, out);
     });
 }
 
@@ -175,20 +196,20 @@ fn pack_panels<const TERMS: usize>(bf16: Bf16, b: MatRef<f32>, out: &mut Aligned
 pub(super) unsafe fn run<const TERMS: usize>(
     bf16: Bf16,
     a: MatRef<f32>,
-    b: Operand<f32>,
+    b: Rhs<f32>,
     c: SharedMut<f32>,
     c_stride: usize,
-    finish: &Finish,
+    finish: &BlockEpilogue,
 ) {
-    if a.row_stride == 1 && a.col_stride > 1 && a.cols > DEEP {
+    if a.row_stride == 1 && a.col_stride > 1 && a.cols > SPLIT_K_DEPTH {
         // SAFETY: it asks for what the caller promises here.
-        return unsafe { deep::<TERMS>(bf16, a, b.matrix, c, c_stride, finish) };
+        return unsafe { split_k::<TERMS>(bf16, a, b.matrix, c, c_stride, finish) };
     }
     let (m, n, k) = (a.rows, b.matrix.cols, a.cols);
     let precision = [Precision::Medium, Precision::High, Precision::Highest][TERMS - 1];
     let mut scratch = PACKED_B.take();
-    let pack = |b: MatRef<f32>, out: &mut Aligned| pack_panels::<TERMS>(bf16, b, out);
-    let (packed_b, _) = b.panels(Kernel::Blocks(bf16, precision), &mut scratch, pack);
+    let pack = |b: MatRef<f32>, out: &mut AlignedBuffer| pack_panels::<TERMS>(bf16, b, out);
+    let (packed_b, _) = b.panels(Kernel::Bf16Blocks(bf16, precision), &mut scratch, pack);
     let packed_b = packed_b.as_bytes();
     let down = m.div_ceil(ROWS);
     // Few rows: cut the columns too, so that there is work to share. (No result depends on how C is cut.)
@@ -199,57 +220,60 @@ pub(super) unsafe fn run<const TERMS: usize>(
         let rows = down * ROWS..m.min((down + 1) * ROWS);
         let cols = across * cols..n.min((across + 1) * cols);
         // SAFETY: the caller promises C and what `finish` writes; this part of them is the task's alone.
-        unsafe { Task::<TERMS> { bf16, a, packed_b, c, c_stride, finish }.run(rows, cols) };
+        unsafe { CellTask::<TERMS> { bf16, a, packed_b, c, c_stride, epilogue: finish }.run(rows, cols) };
     });
     PACKED_B.set(scratch);
 }
 
-struct Task<'a, const TERMS: usize> {
+struct CellTask<'a, const TERMS: usize> {
     bf16: Bf16,
     a: MatRef<'a, f32>,
     packed_b: &'a [u8],
     c: SharedMut<f32>,
     c_stride: usize,
-    finish: &'a Finish<'a>,
+    epilogue: &'a BlockEpilogue<'a>,
 }
 
-impl<const TERMS: usize> Task<'_, TERMS> {
+impl<const TERMS: usize> CellTask<'_, TERMS> {
     /// Computes a part of C.
     ///
     /// # Safety
     /// As for [`run`], of these rows and columns.
     unsafe fn run(self, rows: Range<usize>, cols: Range<usize>) {
         let (step, k) = (step_bytes(TERMS), self.a.cols);
-        let (panels, steps) = (rows.len().div_ceil(SIDE), k.div_ceil(STEP));
+        let (panels, steps) = (rows.len().div_ceil(BLOCK_SIDE), k.div_ceil(STEP_DEPTH));
         let (mut packed, mut sums) = (PACKED_A.take(), SUMS.take());
         let packed_a = packed.bytes(panels * steps * step);
         for (panel, out) in packed_a.chunks_exact_mut(steps * step).enumerate() {
-            let strip = Strip::of_a(self.a, rows.start + panel * SIDE, rows.end);
-            pack::<TERMS>(self.bf16, strip, 0, k, Lay::Rows, out);
+            let strip = PanelSource::of_a(self.a, rows.start + panel * BLOCK_SIDE, rows.end);
+            pack::<TERMS>(self.bf16, strip, 0, k, TileLayout::Rows, out);
         }
         let cell = sums.floats(ROWS * CELL_STRIDE);
-        let blocks = self.bf16.blocks();
+        let blocks = self.bf16.block_multiplier();
         for left in cols.clone().step_by(CELL) {
             let right = cols.end.min(left + CELL);
             for from in (0..steps).step_by(block_steps(TERMS)) {
                 let count = block_steps(TERMS).min(steps - from);
-                for j in (left..right).step_by(SIDE) {
-                    let b = &self.packed_b[(j / SIDE * steps + from) * step..][..count * step];
+                for j in (left..right).step_by(BLOCK_SIDE) {
+                    let b = &self.packed_b[(j / BLOCK_SIDE * steps + from) * step..][..count * step];
                     for panel in 0..panels {
                         let a = &packed_a[(panel * steps + from) * step..][..count * step];
-                        let c = &mut cell[panel * SIDE * CELL_STRIDE + j - left..][..(SIDE - 1) * CELL_STRIDE + SIDE];
-                        let first = rows.start + panel * SIDE;
-                        let part = first..rows.end.min(first + SIDE);
+                        let c = &mut cell[panel * BLOCK_SIDE * CELL_STRIDE + j - left..]
+                            [..(BLOCK_SIDE - 1) * CELL_STRIDE + BLOCK_SIDE];
+                        let first = rows.start + panel * BLOCK_SIDE;
+                        let part = first..rows.end.min(first + BLOCK_SIDE);
                         // SAFETY: c is a whole block.
-                        unsafe { block::<TERMS>(&blocks, a, b, c.as_mut_ptr(), CELL_STRIDE, part.len(), from > 0) };
+                        unsafe {
+                            multiply_block::<TERMS>(&blocks, a, b, c.as_mut_ptr(), CELL_STRIDE, part.len(), from > 0)
+                        };
                         if from == 0 {
-                            self.finish.prefetch(part, &(j..right.min(j + SIDE)));
+                            self.epilogue.prefetch(part, &(j..right.min(j + BLOCK_SIDE)));
                         }
                     }
                 }
             }
-            let (finish, rows, cols) = (self.finish, rows.clone(), left..right);
-            isa::dispatch(Cell { finish, rows, cols, cell, c: self.c, c_stride: self.c_stride });
+            let (finish, rows, cols) = (self.epilogue, rows.clone(), left..right);
+            isa::dispatch(FinishCell { epilogue: finish, rows, cols, cell, c: self.c, c_stride: self.c_stride });
         }
         drop(blocks);
         PACKED_A.set(packed);
@@ -261,8 +285,8 @@ impl<const TERMS: usize> Task<'_, TERMS> {
 ///
 /// # Safety
 /// `c` must be writable, and hold numbers where they are added to, for 32 rows of 32.
-unsafe fn block<const TERMS: usize>(
-    blocks: &Blocks,
+unsafe fn multiply_block<const TERMS: usize>(
+    blocks: &BlockMultiplier,
     a: &[u8],
     b: &[u8],
     c: *mut f32,
@@ -279,8 +303,8 @@ unsafe fn block<const TERMS: usize>(
 }
 
 /// Finishes a cell.
-struct Cell<'a> {
-    finish: &'a Finish<'a>,
+struct FinishCell<'a> {
+    epilogue: &'a BlockEpilogue<'a>,
     rows: Range<usize>,
     cols: Range<usize>,
     cell: &'a mut [f32],
@@ -288,7 +312,7 @@ struct Cell<'a> {
     c_stride: usize,
 }
 
-impl Op for Cell<'_> {
+impl SimdOp for FinishCell<'_> {
     type Output = ();
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) {
@@ -296,9 +320,9 @@ impl Op for Cell<'_> {
         for (i, sums) in self.rows.zip(self.cell.chunks_mut(CELL_STRIDE)) {
             // SAFETY: C and the slope are there until all tasks are done, as the caller of `run` promises, and this cell of
             // them is the task's alone; with a start that is kept C holds numbers.
-            unsafe { self.finish.segment(simd, (i, self.cols.start), &mut sums[..cols], self.c, self.c_stride) };
+            unsafe { self.epilogue.apply(simd, (i, self.cols.start), &mut sums[..cols], self.c, self.c_stride) };
         }
-        self.finish.done(simd);
+        self.epilogue.fence(simd);
     }
 }
 
@@ -309,21 +333,21 @@ impl Op for Cell<'_> {
 ///
 /// # Safety
 /// As for [`run`].
-unsafe fn deep<const TERMS: usize>(
+unsafe fn split_k<const TERMS: usize>(
     bf16: Bf16,
     a: MatRef<f32>,
     b: MatRef<f32>,
     c: SharedMut<f32>,
     c_stride: usize,
-    finish: &Finish,
+    finish: &BlockEpilogue,
 ) {
     let (m, n, k) = (a.rows, b.cols, a.cols);
-    let block = block_steps(TERMS) * STEP;
-    let piece = DEEP.max(k.div_ceil(PIECES).next_multiple_of(block));
+    let block = block_steps(TERMS) * STEP_DEPTH;
+    let piece = SPLIT_K_DEPTH.max(k.div_ceil(MAX_SPLITS).next_multiple_of(block));
     let pieces = k.div_ceil(piece);
     // Rows of a partial result are as long as whole panels, and a line longer, as in a cell.
-    let stride = n.next_multiple_of(SIDE) + 16;
-    let size = m.next_multiple_of(SIDE) * stride;
+    let stride = n.next_multiple_of(BLOCK_SIDE) + 16;
+    let size = m.next_multiple_of(BLOCK_SIDE) * stride;
     let (down, across) = (m.div_ceil(REGION), n.div_ceil(REGION));
     let mut sums = SUMS.take();
     let partial = SharedMut::new(sums.floats(pieces * size));
@@ -332,18 +356,25 @@ unsafe fn deep<const TERMS: usize>(
         let (i, j) = (region / across * REGION, region % across * REGION);
         let (rows, cols) = (i..m.min(i + REGION), j..n.min(j + REGION));
         let depth = piece_index * piece..k.min((piece_index + 1) * piece);
-        let sums = Sums { partial, start: piece_index * size, stride };
+        let sums = PartialSums { partial, start: piece_index * size, stride };
         // SAFETY: the partial results have room for `pieces` of `size` and live until all tasks are done; this region of
         // this piece is the task's alone.
-        unsafe { piece_of::<TERMS>(bf16, a, b, rows, cols, depth, sums) };
+        unsafe { split_k_part::<TERMS>(bf16, a, b, rows, cols, depth, sums) };
     });
     let all = SharedMut::new(sums.floats(pieces * size));
-    for_each(m.div_ceil(SIDE), m * n * (pieces + 1), |panel| {
-        for i in panel * SIDE..m.min((panel + 1) * SIDE) {
+    for_each(m.div_ceil(BLOCK_SIDE), m * n * (pieces + 1), |panel| {
+        for i in panel * BLOCK_SIDE..m.min((panel + 1) * BLOCK_SIDE) {
             // SAFETY: a row belongs to one panel alone, and a piece has one such row; the sums live until all panels are
             // done, and hold numbers.
             let rows = |piece: usize| unsafe { all.slice(piece * size + i * stride, n) };
-            isa::dispatch(Join { finish, row: i, first: rows(0), others: (1..pieces).map(rows), c, c_stride });
+            isa::dispatch(ReduceRow {
+                epilogue: finish,
+                row: i,
+                first: rows(0),
+                others: (1..pieces).map(rows),
+                c,
+                c_stride,
+            });
         }
     });
     SUMS.set(sums);
@@ -351,7 +382,7 @@ unsafe fn deep<const TERMS: usize>(
 
 /// Where the sums of a piece go: rows of all of C, `stride` apart.
 #[derive(Clone, Copy)]
-struct Sums {
+struct PartialSums {
     partial: SharedMut<f32>,
     start: usize,
     stride: usize,
@@ -362,34 +393,56 @@ struct Sums {
 /// # Safety
 /// * The memory of `sums` must hold the piece's rows, `stride` apart, rounded up to whole blocks both ways.
 /// * Nobody else may reach this region of them meanwhile.
-unsafe fn piece_of<const TERMS: usize>(
+unsafe fn split_k_part<const TERMS: usize>(
     bf16: Bf16,
     a: MatRef<f32>,
     b: MatRef<f32>,
     rows: Range<usize>,
     cols: Range<usize>,
     depth: Range<usize>,
-    sums: Sums,
+    sums: PartialSums,
 ) {
     let size = block_steps(TERMS) * step_bytes(TERMS);
-    let (down, across) = (rows.len().div_ceil(SIDE), cols.len().div_ceil(SIDE));
+    let (down, across) = (rows.len().div_ceil(BLOCK_SIDE), cols.len().div_ceil(BLOCK_SIDE));
     let mut packed = PACKED_A.take();
     let (packed_a, packed_b) = packed.bytes((down + across) * size).split_at_mut(down * size);
-    let blocks = bf16.blocks();
-    for from in depth.clone().step_by(block_steps(TERMS) * STEP) {
-        let to = depth.end.min(from + block_steps(TERMS) * STEP);
-        let used = (to - from).div_ceil(STEP) * step_bytes(TERMS);
-        pack_across::<TERMS>(bf16, Strip::of_a(a, rows.start, rows.end), from, to, Lay::Rows, packed_a);
-        pack_across::<TERMS>(bf16, Strip::of_b(b, cols.start, cols.end), from, to, Lay::Pairs, packed_b);
+    let blocks = bf16.block_multiplier();
+    for from in depth.clone().step_by(block_steps(TERMS) * STEP_DEPTH) {
+        let to = depth.end.min(from + block_steps(TERMS) * STEP_DEPTH);
+        let used = (to - from).div_ceil(STEP_DEPTH) * step_bytes(TERMS);
+        pack_depth_block::<TERMS>(
+            bf16,
+            PanelSource::of_a(a, rows.start, rows.end),
+            from,
+            to,
+            TileLayout::Rows,
+            packed_a,
+        );
+        pack_depth_block::<TERMS>(
+            bf16,
+            PanelSource::of_b(b, cols.start, cols.end),
+            from,
+            to,
+            TileLayout::Pairs,
+            packed_b,
+        );
         for (j, b) in packed_b.chunks_exact(size).enumerate() {
             for (i, a) in packed_a.chunks_exact(size).enumerate() {
-                let at = (rows.start + i * SIDE) * sums.stride + cols.start + j * SIDE;
+                let at = (rows.start + i * BLOCK_SIDE) * sums.stride + cols.start + j * BLOCK_SIDE;
                 // SAFETY: the caller promises the partial results, this region of them for this task alone, with room for
                 // whole blocks. Those that are added to were written by the depth blocks before.
                 unsafe {
-                    let c = sums.partial.pointer(sums.start + at);
-                    let wanted = (rows.len() - i * SIDE).min(SIDE);
-                    block::<TERMS>(&blocks, &a[..used], &b[..used], c, sums.stride, wanted, from > depth.start);
+                    let c = sums.partial.ptr(sums.start + at);
+                    let wanted = (rows.len() - i * BLOCK_SIDE).min(BLOCK_SIDE);
+                    multiply_block::<TERMS>(
+                        &blocks,
+                        &a[..used],
+                        &b[..used],
+                        c,
+                        sums.stride,
+                        wanted,
+                        from > depth.start,
+                    );
                 }
             }
         }
@@ -399,8 +452,8 @@ unsafe fn piece_of<const TERMS: usize>(
 }
 
 /// Adds up a row's partial sums and finishes it.
-struct Join<'a, I> {
-    finish: &'a Finish<'a>,
+struct ReduceRow<'a, I> {
+    epilogue: &'a BlockEpilogue<'a>,
     row: usize,
     first: &'a mut [f32],
     others: I,
@@ -408,7 +461,7 @@ struct Join<'a, I> {
     c_stride: usize,
 }
 
-impl<'a, I: Iterator<Item = &'a mut [f32]>> Op for Join<'a, I> {
+impl<'a, I: Iterator<Item = &'a mut [f32]>> SimdOp for ReduceRow<'a, I> {
     type Output = ();
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) {
@@ -418,8 +471,8 @@ impl<'a, I: Iterator<Item = &'a mut [f32]>> Op for Join<'a, I> {
         for (segment, sums) in self.first.chunks_mut(SEGMENT).enumerate() {
             // SAFETY: C and the slope are there until all tasks are done, as the caller of `deep` promises, and this row of
             // them is the task's alone; with a start that is kept C holds numbers.
-            unsafe { self.finish.segment(simd, (self.row, segment * SEGMENT), sums, self.c, self.c_stride) };
+            unsafe { self.epilogue.apply(simd, (self.row, segment * SEGMENT), sums, self.c, self.c_stride) };
         }
-        self.finish.done(simd);
+        self.epilogue.fence(simd);
     }
 }

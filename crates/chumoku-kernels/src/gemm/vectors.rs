@@ -3,26 +3,26 @@
 //! A register tile of C streams through a panel of A and one of B with a broadcast and a fused multiply–add for each
 //! product; a depth block at a time, so that panels stay in the first-level cache.
 
-use super::finish::{Finish, SEGMENT};
-use super::matrix::{MatRef, Start};
-use super::packed::{Kernel, Operand};
-use crate::isa::{self, Op, Simd};
-use crate::memory::Aligned;
-use crate::narrow::Form;
-use crate::register_tile::{self, ROW, Tile};
+use super::epilogue::{BlockEpilogue, SEGMENT};
+use super::matrix::{MatRef, OutputInit};
+use super::packed::{Kernel, Rhs};
+use crate::isa::{self, Simd, SimdOp};
+use crate::low_precision::StorageDtype;
+use crate::memory::AlignedBuffer;
+use crate::register_tile::{self, GEMM_ROW_STRIDE, Tile};
 use crate::threads::{SharedMut, for_each, num_threads};
 use std::cell::RefCell;
 
 /// Depth of a block: a B panel of this depth (times the tile's columns) fits the first-level cache.
 const DEPTH: usize = 256;
 // Rows of A of this depth fit where the register tile expects them.
-const _: () = assert!(DEPTH <= ROW);
+const _: () = assert!(DEPTH <= GEMM_ROW_STRIDE);
 /// Rows of A that a task packs at a time, about; rounded to whole tiles.
 const ROWS: usize = 96;
 /// Columns of C in a task, about; rounded to whole tiles. Each task copies its rows of A, so that few columns cost.
 const COLS: usize = 2048;
 /// The same where there are few rows, so that every core has work.
-const FEW_COLS: usize = 128;
+const SMALL_COLS: usize = 128;
 
 /// Bytes of a line of the cache.
 const LINE: usize = 64;
@@ -31,7 +31,7 @@ thread_local! {
     /// Packed rows of A, or a panel of B on its way: reused, so that a product allocates nothing once warm.
     static PACKED_A: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
     /// Packed B of the product that this thread has called.
-    static PACKED_B: RefCell<Aligned> = const { RefCell::new(Aligned::new()) };
+    static PACKED_B: RefCell<AlignedBuffer> = const { RefCell::new(AlignedBuffer::new()) };
 }
 
 /// Copies `count` numbers of each step to panels of `width` a step; what is missing becomes zeros. `step(p)` holds those of
@@ -95,7 +95,7 @@ struct PackB<'a> {
     out: &'a mut [f32],
 }
 
-impl Op for PackB<'_> {
+impl SimdOp for PackB<'_> {
     type Output = ();
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) {
@@ -125,9 +125,9 @@ impl Op for PackB<'_> {
     }
 }
 
-struct Sizes;
+struct RegisterTileSize;
 
-impl Op for Sizes {
+impl SimdOp for RegisterTileSize {
     type Output = (usize, usize);
     #[inline(always)]
     fn eval<S: Simd>(self, _: S) -> (usize, usize) {
@@ -137,20 +137,20 @@ impl Op for Sizes {
 
 /// Rows and columns of the register tile in force.
 pub(super) fn tile_size() -> (usize, usize) {
-    isa::dispatch(Sizes)
+    isa::dispatch(RegisterTileSize)
 }
 
 /// Packs all of B in panels as wide as the register tile.
-pub(super) fn pack_b(b: MatRef<f32>, out: &mut Aligned) {
-    pack_b_as(Form::F32, b, out);
+pub(super) fn pack_b(b: MatRef<f32>, out: &mut AlignedBuffer) {
+    pack_b_with_dtype(StorageDtype::F32, b, out);
 }
 
 /// The same with numbers of a form that holds them exactly. Products with few rows take as long as reading B takes, which
 /// is half as long if its numbers are half as long.
-pub(super) fn pack_b_as(form: Form, b: MatRef<f32>, out: &mut Aligned) {
+pub(super) fn pack_b_with_dtype(form: StorageDtype, b: MatRef<f32>, out: &mut AlignedBuffer) {
     let (k, width) = (b.rows, tile_size().1);
     let panels = b.cols.div_ceil(width);
-    if form == Form::F32 {
+    if form == StorageDtype::F32 {
         let out = SharedMut::new(out.floats(panels * width * k));
         for_each(panels, panels * width * k, |panel| {
             // SAFETY: each panel is its own range.
@@ -167,7 +167,7 @@ pub(super) fn pack_b_as(form: Form, b: MatRef<f32>, out: &mut Aligned) {
         // SAFETY: each panel is its own range.
         let out = unsafe { out.slice(panel * width * k * form.size(), width * k * form.size()) };
         for (bytes, &x) in out.as_chunks_mut::<2>().0.iter_mut().zip(&wide) {
-            *bytes = form.bits(x).to_ne_bytes();
+            *bytes = form.encode(x).to_ne_bytes();
         }
         PACKED_A.set(wide);
     });
@@ -178,7 +178,7 @@ pub(super) fn pack_b_as(form: Form, b: MatRef<f32>, out: &mut Aligned) {
 /// # Safety
 /// As for `run` of the module above: `c` must hold the rows of C, `c_stride` apart, with numbers where the start is kept, and nobody
 /// else may reach them, nor what `finish` writes.
-pub(super) unsafe fn run(a: MatRef<f32>, b: Operand<f32>, c: SharedMut<f32>, c_stride: usize, finish: &Finish) {
+pub(super) unsafe fn run(a: MatRef<f32>, b: Rhs<f32>, c: SharedMut<f32>, c_stride: usize, finish: &BlockEpilogue) {
     let (m, n, k) = (a.rows, b.matrix.cols, a.cols);
     let (height, width) = tile_size();
     let mut scratch = PACKED_B.take();
@@ -188,37 +188,37 @@ pub(super) unsafe fn run(a: MatRef<f32>, b: Operand<f32>, c: SharedMut<f32>, c_s
     let blocks_down = m.div_ceil(block_rows);
     // Few rows: cut the columns finer, so that there is work to share. (No result depends on how C is cut.)
     let threads = num_threads();
-    let cols = if threads == 1 || blocks_down >= 4 * threads { COLS } else { FEW_COLS };
+    let cols = if threads == 1 || blocks_down >= 4 * threads { COLS } else { SMALL_COLS };
     let block_cols = cols.div_ceil(width) * width;
     let blocks_across = n.div_ceil(block_cols);
     for_each(blocks_down * blocks_across, 2 * m * n * k.max(1), |block| {
         let (down, across) = (block / blocks_across, block % blocks_across);
         let rows = down * block_rows..m.min((down + 1) * block_rows);
         let cols = across * block_cols..n.min((across + 1) * block_cols);
-        isa::dispatch(Block { a, packed_b, form, finish, c, c_stride, rows, cols });
+        isa::dispatch(GemmBlock { a, packed_b, dtype: form, epilogue: finish, c, c_stride, rows, cols });
     });
     PACKED_B.set(scratch);
 }
 
 /// A block of C, which is one task's alone: made by [`run`], whose caller promises C.
-struct Block<'a> {
+struct GemmBlock<'a> {
     a: MatRef<'a, f32>,
     packed_b: &'a [u8],
-    form: Form,
-    finish: &'a Finish<'a>,
+    dtype: StorageDtype,
+    epilogue: &'a BlockEpilogue<'a>,
     c: SharedMut<f32>,
     c_stride: usize,
     rows: std::ops::Range<usize>,
     cols: std::ops::Range<usize>,
 }
 
-impl Block<'_> {
+impl GemmBlock<'_> {
     /// Packs the rows of A, `depth` of them from `from` on, in panels of `height` rows: whole rows [`ROW`] apart where they lie
     /// along memory, else the numbers of each step of the depth side by side.
     #[inline(always)]
     fn pack_a(&self, (from, depth): (usize, usize), height: usize, panels: &mut [f32]) {
         let a = self.a;
-        let size = if a.col_stride == 1 { height * ROW } else { height * depth };
+        let size = if a.col_stride == 1 { height * GEMM_ROW_STRIDE } else { height * depth };
         let mut packed = 0;
         if a.row_stride == 1 && a.col_stride != 1 {
             // The rows lie side by side at each step of the depth: a few steps of all of them at a time, so that each line of
@@ -244,7 +244,7 @@ impl Block<'_> {
                 pack_panel(a.data, a.row_stride, a.col_stride, first, count, from, depth, height, panel);
                 continue;
             }
-            for (i, row) in panel.chunks_exact_mut(ROW).enumerate() {
+            for (i, row) in panel.chunks_exact_mut(GEMM_ROW_STRIDE).enumerate() {
                 let row = &mut row[..depth];
                 if i < count {
                     let start = (first + i) * a.row_stride + from;
@@ -257,7 +257,7 @@ impl Block<'_> {
     }
 }
 
-impl Op for Block<'_> {
+impl SimdOp for GemmBlock<'_> {
     type Output = ();
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) {
@@ -270,21 +270,21 @@ impl Op for Block<'_> {
         let is_row = self.rows.len() == 1 && self.a.col_stride == 1;
         // Rows that are whole are copied as they are, which takes a fraction of the time that panels of columns take.
         let in_rows = self.a.col_stride == 1;
-        packed_a.resize(tiles_down * height * if in_rows { ROW } else { DEPTH.min(k.max(1)) }, 0.0);
+        packed_a.resize(tiles_down * height * if in_rows { GEMM_ROW_STRIDE } else { DEPTH.min(k.max(1)) }, 0.0);
         let mut edge = [0.0f32; 16 * 64];
-        let keep = matches!(self.finish.start, Start::Keep);
+        let keep = matches!(self.epilogue.init, OutputInit::Keep);
         let mut from = 0;
         // Once even where there is no depth, so that C is written.
         while from < k || from == 0 {
             let depth = DEPTH.min(k - from);
             let accumulate = from > 0 || keep;
-            let panel_size = if in_rows { height * ROW } else { height * depth };
+            let panel_size = if in_rows { height * GEMM_ROW_STRIDE } else { height * depth };
             if !is_row {
                 self.pack_a((from, depth), height, &mut packed_a);
             }
             let mut j = self.cols.start;
             while j < self.cols.end {
-                let size = self.form.size();
+                let size = self.dtype.size();
                 let b = &self.packed_b[(j / width * width * k + from * width) * size..][..depth * width * size];
                 let columns = width.min(self.cols.end - j);
                 // The panel of the next columns, which this one gives the time to fetch, unless there are few rows.
@@ -301,7 +301,7 @@ impl Op for Block<'_> {
                     let whole = count == height && columns == width;
                     let (c, c_stride) = if whole {
                         // SAFETY: C is there until all tasks are done, and the whole tile lies inside this task's block.
-                        (unsafe { self.c.pointer(i * self.c_stride + j) }, self.c_stride)
+                        (unsafe { self.c.ptr(i * self.c_stride + j) }, self.c_stride)
                     } else {
                         (edge.as_mut_ptr(), width)
                     };
@@ -320,8 +320,8 @@ impl Op for Block<'_> {
                     // added to; or it is the edge buffer, which holds the largest tile of any instruction set.
                     unsafe {
                         match in_rows && !is_row {
-                            true => register_tile::row_tile(simd, tile, self.form),
-                            false => register_tile::packed_tile(simd, tile, self.form, is_row),
+                            true => register_tile::gemm_row_tile(simd, tile, self.dtype),
+                            false => register_tile::packed_tile(simd, tile, self.dtype, is_row),
                         }
                     }
                     if !whole {
@@ -335,7 +335,7 @@ impl Op for Block<'_> {
                                     let row = self.c.slice(at, columns);
                                     part.iter_mut().zip(row).for_each(|(x, c)| *x += *c);
                                 }
-                                self.c.write(at, part);
+                                self.c.copy_from(at, part);
                             }
                         }
                     }
@@ -345,7 +345,7 @@ impl Op for Block<'_> {
             from += DEPTH;
         }
         PACKED_A.set(packed_a);
-        if !self.finish.is_plain() {
+        if !self.epilogue.is_identity() {
             let mut sums = [0.0; SEGMENT];
             for i in self.rows.clone() {
                 for j in self.cols.clone().step_by(SEGMENT) {
@@ -355,10 +355,10 @@ impl Op for Block<'_> {
                     sums.copy_from_slice(unsafe { self.c.slice(i * self.c_stride + j, sums.len()) });
                     // SAFETY: C (and the slope of what follows) is there until all tasks are done, and these elements of it
                     // are this task's alone; where the start is kept, they hold numbers, as they do anyway by now.
-                    unsafe { self.finish.segment(simd, (i, j), sums, self.c, self.c_stride) };
+                    unsafe { self.epilogue.apply(simd, (i, j), sums, self.c, self.c_stride) };
                 }
             }
-            self.finish.done(simd);
+            self.epilogue.fence(simd);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! AVX2 with FMA and F16C, which all processors with AVX2 have: 8 lanes of f32, 16 registers.
 
-use super::simd::{Lanes, Op, Simd, TileOp};
+use super::simd::{Simd, SimdOp, TileOp, VectorMath};
 use crate::philox::{self, Philox};
 use std::arch::x86_64::*;
 
@@ -24,7 +24,7 @@ impl Avx2 {
 /// The processor must have AVX2, FMA and F16C.
 #[inline(never)]
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn entry<O: Op>(simd: Avx2, op: O) -> O::Output {
+unsafe fn entry<O: SimdOp>(simd: Avx2, op: O) -> O::Output {
     op.eval(simd)
 }
 
@@ -116,7 +116,7 @@ fn transposed(rows: [__m256; 8]) -> [__m256; 8] {
     }
 }
 
-impl Lanes for Avx2 {
+impl VectorMath for Avx2 {
     type V = __m256;
 
     #[inline(always)]
@@ -295,7 +295,7 @@ unsafe impl Simd for Avx2 {
         }
     }
     #[inline(always)]
-    fn largest(self, a: __m256) -> f32 {
+    fn max_lane(self, a: __m256) -> f32 {
         // SAFETY: the token proves AVX2.
         unsafe {
             let fours = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps::<1>(a));
@@ -357,7 +357,7 @@ unsafe impl Simd for Avx2 {
         factors
     }
     #[inline(always)]
-    fn run<O: Op>(self, op: O) -> O::Output {
+    fn run<O: SimdOp>(self, op: O) -> O::Output {
         // SAFETY: the token proves the features that `entry` enables.
         unsafe { entry(self, op) }
     }

@@ -1,6 +1,6 @@
 //! AVX-512: 16 lanes of f32, 32 registers.
 
-use super::simd::{Lanes, Op, Simd, TileOp};
+use super::simd::{Simd, SimdOp, TileOp, VectorMath};
 use crate::philox::{self, Philox};
 use std::arch::x86_64::*;
 
@@ -28,7 +28,7 @@ impl Avx512 {
 /// The processor must have the features named.
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-unsafe fn entry<O: Op>(simd: Avx512, op: O) -> O::Output {
+unsafe fn entry<O: SimdOp>(simd: Avx512, op: O) -> O::Output {
     op.eval(simd)
 }
 
@@ -84,7 +84,7 @@ unsafe fn random_halves(random: Philox, index: u64) -> [__m512i; 8] {
     }
 }
 
-impl Lanes for Avx512 {
+impl VectorMath for Avx512 {
     type V = __m512;
 
     #[inline(always)]
@@ -205,7 +205,7 @@ unsafe impl Simd for Avx512 {
         }
     }
     #[inline(always)]
-    fn largest(self, a: __m512) -> f32 {
+    fn max_lane(self, a: __m512) -> f32 {
         // SAFETY: the token proves AVX-512F.
         unsafe { _mm512_reduce_max_ps(a) }
     }
@@ -313,7 +313,7 @@ unsafe impl Simd for Avx512 {
         factors
     }
     #[inline(always)]
-    fn run<O: Op>(self, op: O) -> O::Output {
+    fn run<O: SimdOp>(self, op: O) -> O::Output {
         // SAFETY: the token proves the features that `entry` enables.
         unsafe { entry(self, op) }
     }

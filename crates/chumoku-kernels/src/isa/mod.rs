@@ -23,7 +23,7 @@ pub(crate) mod bf16;
 mod portable;
 mod simd;
 
-pub(crate) use simd::{Lanes, Op, Simd, TileOp, Twice};
+pub(crate) use simd::{Simd, SimdOp, TileOp, VectorMath, VectorPair};
 
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -102,13 +102,13 @@ pub fn active() -> Isa {
         5 => Isa::Amx,
         _ => {
             let wish = std::env::var("CHUMOKU_ISA").unwrap_or_default();
-            cap(named(&wish).unwrap_or(Isa::Amx))
+            cap(from_name(&wish).unwrap_or(Isa::Amx))
         }
     }
 }
 
 /// The instruction set of a name that `CHUMOKU_ISA` takes; nothing stands for the highest.
-pub fn named(name: &str) -> Option<Isa> {
+pub fn from_name(name: &str) -> Option<Isa> {
     match name {
         "" => Some(Isa::Amx),
         _ => Isa::ALL.into_iter().find(|isa| isa.name() == name),
@@ -140,7 +140,7 @@ pub(crate) fn prefetch<T>(p: *const T) {
 }
 
 /// Runs `op` on the active instruction set.
-pub(crate) fn dispatch<O: Op>(op: O) -> O::Output {
+pub(crate) fn dispatch<O: SimdOp>(op: O) -> O::Output {
     #[cfg(target_arch = "x86_64")]
     {
         let isa = active();
@@ -164,7 +164,7 @@ mod tests {
     use half::{bf16, f16};
 
     /// Runs a check with the token of every instruction set of this machine.
-    fn each_token<O: Op<Output = ()> + Copy>(op: O) {
+    fn run_on_each_isa<O: SimdOp<Output = ()> + Copy>(op: O) {
         Portable.run(op);
         #[cfg(target_arch = "x86_64")]
         {
@@ -185,8 +185,8 @@ mod tests {
     #[test]
     fn squares_are_transposed() {
         #[derive(Clone, Copy)]
-        struct Squares;
-        impl Op for Squares {
+        struct CheckTranspose;
+        impl SimdOp for CheckTranspose {
             type Output = ();
             #[inline(always)]
             fn eval<S: Simd>(self, simd: S) {
@@ -209,14 +209,14 @@ mod tests {
                 }
             }
         }
-        each_token(Squares);
+        run_on_each_isa(CheckTranspose);
     }
 
     #[test]
     fn lanes_are_summed_and_compared() {
         #[derive(Clone, Copy)]
-        struct Lanes;
-        impl Op for Lanes {
+        struct CheckLaneSums;
+        impl SimdOp for CheckLaneSums {
             type Output = ();
             #[inline(always)]
             fn eval<S: Simd>(self, simd: S) {
@@ -227,18 +227,18 @@ mod tests {
                     let exact: f64 = lanes.iter().map(|&x| f64::from(x)).sum();
                     assert!((f64::from(sums[i]) - exact).abs() < 1e-5);
                     assert!((f64::from(simd.sum(rows[i])) - exact).abs() < 1e-5);
-                    assert_eq!(simd.largest(rows[i]), lanes.iter().copied().fold(f32::NEG_INFINITY, f32::max));
+                    assert_eq!(simd.max_lane(rows[i]), lanes.iter().copied().fold(f32::NEG_INFINITY, f32::max));
                 }
             }
         }
-        each_token(Lanes);
+        run_on_each_isa(CheckLaneSums);
     }
 
     #[test]
     fn numbers_of_sixteen_bits_are_read_and_written() {
         #[derive(Clone, Copy)]
-        struct Halves;
-        impl Op for Halves {
+        struct CheckHalfFloats;
+        impl SimdOp for CheckHalfFloats {
             type Output = ();
             #[inline(always)]
             fn eval<S: Simd>(self, simd: S) {
@@ -277,14 +277,14 @@ mod tests {
                 }
             }
         }
-        each_token(Halves);
+        run_on_each_isa(CheckHalfFloats);
     }
 
     #[test]
     fn factors_of_dropout_are_the_same() {
         #[derive(Clone, Copy)]
-        struct Factors;
-        impl Op for Factors {
+        struct CheckDropoutFactors;
+        impl SimdOp for CheckDropoutFactors {
             type Output = ();
             #[inline(always)]
             fn eval<S: Simd>(self, simd: S) {
@@ -300,6 +300,6 @@ mod tests {
                 }
             }
         }
-        each_token(Factors);
+        run_on_each_isa(CheckDropoutFactors);
     }
 }

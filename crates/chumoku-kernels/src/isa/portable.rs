@@ -1,6 +1,6 @@
 //! Vectors as plain arrays: runs everywhere, and the compiler turns the loops into what the target's base set has.
 
-use super::simd::{Lanes, Op, Simd, TileOp};
+use super::simd::{Simd, SimdOp, TileOp, VectorMath};
 
 const LANES: usize = 8;
 
@@ -14,7 +14,7 @@ fn each(f: impl Fn(usize) -> f32) -> [f32; LANES] {
     [f(0), f(1), f(2), f(3), f(4), f(5), f(6), f(7)]
 }
 
-impl Lanes for Portable {
+impl VectorMath for Portable {
     type V = [f32; LANES];
 
     #[inline(always)]
@@ -96,7 +96,7 @@ unsafe impl Simd for Portable {
         out
     }
     #[inline(always)]
-    fn run<O: Op>(self, op: O) -> O::Output {
+    fn run<O: SimdOp>(self, op: O) -> O::Output {
         entry(self, op)
     }
     #[inline(always)]
@@ -107,7 +107,7 @@ unsafe impl Simd for Portable {
 
 /// A function of its own wherever it is called, so that what several callers run is compiled once.
 #[inline(never)]
-fn entry<O: Op>(simd: Portable, op: O) -> O::Output {
+fn entry<O: SimdOp>(simd: Portable, op: O) -> O::Output {
     op.eval(simd)
 }
 

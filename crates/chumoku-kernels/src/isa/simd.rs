@@ -4,7 +4,7 @@ use crate::philox::Philox;
 use std::mem::MaybeUninit;
 
 /// What is done lane by lane, with the token of an instruction set: functions of single numbers are written against this.
-pub(crate) trait Lanes: Copy {
+pub(crate) trait VectorMath: Copy {
     /// A vector of f32.
     type V: Copy;
 
@@ -25,13 +25,13 @@ pub(crate) trait Lanes: Copy {
     #[inline(always)]
     fn exact_product(self, a: Self::V, b: Self::V) -> (Self::V, Self::V) {
         let product = self.mul(a, b);
-        let ((a, a_rest), (b, b_rest)) = (self.halves(a), self.halves(b));
+        let ((a, a_rest), (b, b_rest)) = (self.split_halves(a), self.split_halves(b));
         let rest = self.add(self.sub(self.mul(a, b), product), self.mul(a, b_rest));
         (product, self.add(self.add(rest, self.mul(a_rest, b)), self.mul(a_rest, b_rest)))
     }
     /// `a` as the sum of two numbers of half its digits, whose products are exact (Veltkamp's splitting).
     #[inline(always)]
-    fn halves(self, a: Self::V) -> (Self::V, Self::V) {
+    fn split_halves(self, a: Self::V) -> (Self::V, Self::V) {
         let scaled = self.mul(a, self.splat(4097.0));
         let high = self.sub(scaled, self.sub(scaled, a));
         (high, self.sub(a, high))
@@ -61,7 +61,7 @@ pub(crate) trait Lanes: Copy {
 /// * An implementor may only be constructible after detecting the features that its methods use.
 /// * `LANES` must be the number of f32 that `load_ptr` reads and `store_ptr` writes, and a divisor of 16.
 /// * `on_tile` must run the operation with this token, `TILE_ROWS`, and `TILE_COLS / LANES`.
-pub(crate) unsafe trait Simd: Lanes + Send + Sync + 'static {
+pub(crate) unsafe trait Simd: VectorMath + Send + Sync + 'static {
     /// f32 values in a vector.
     const LANES: usize;
     /// Rows of a register tile: so many sums of whole vectors as fill the registers, with room for their factors.
@@ -97,7 +97,7 @@ pub(crate) unsafe trait Simd: Lanes + Send + Sync + 'static {
     fn to_array(self, a: Self::V) -> [f32; 16];
 
     /// Runs `op` compiled for this instruction set, as a function of its own.
-    fn run<O: Op>(self, op: O) -> O::Output;
+    fn run<O: SimdOp>(self, op: O) -> O::Output;
 
     /// Runs `op` with the size of this set's register tile, as constants: `TILE_ROWS` rows of as many vectors as make
     /// `TILE_COLS`.
@@ -290,7 +290,7 @@ pub(crate) unsafe trait Simd: Lanes + Send + Sync + 'static {
 
     /// The largest lane; NaN lanes may be passed over.
     #[inline(always)]
-    fn largest(self, a: Self::V) -> f32 {
+    fn max_lane(self, a: Self::V) -> f32 {
         let lanes = self.to_array(a);
         let mut largest = f32::NEG_INFINITY;
         for &lane in &lanes[..Self::LANES] {
@@ -302,10 +302,10 @@ pub(crate) unsafe trait Simd: Lanes + Send + Sync + 'static {
 
 /// Two vectors as one, for what takes long: while one waits for a result the other goes on, and constants are loaded once.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Twice<S>(pub(crate) S);
+pub(crate) struct VectorPair<S>(pub(crate) S);
 
 // No closures: they would be compiled without the instruction set.
-impl<S: Lanes> Lanes for Twice<S> {
+impl<S: VectorMath> VectorMath for VectorPair<S> {
     type V = [S::V; 2];
 
     #[inline(always)]
@@ -364,7 +364,7 @@ impl<S: Lanes> Lanes for Twice<S> {
 }
 
 /// A kernel's body, written once for every instruction set.
-pub(crate) trait Op {
+pub(crate) trait SimdOp {
     /// What it returns.
     type Output;
     /// The body. Implementations are `#[inline(always)]`, so that they are compiled with the set's instructions.

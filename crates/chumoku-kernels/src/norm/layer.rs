@@ -2,11 +2,11 @@
 //!
 //! Source: Ba, Kiros and Hinton, "Layer Normalization" (2016).
 
-use super::problem::{Forward, LayerNormBackward, Normalised};
-use super::{PIECE, reference, sum_row, sum_squares};
-use crate::isa::{self, Op, Simd};
-use crate::memory::written;
-use crate::number::{Real, Versions};
+use super::types::{LayerNormBackward, LayerNormForward, LayerNormOutput};
+use super::{PIECE, reference, sum_row, sum_squared_deviations};
+use crate::isa::{self, Simd, SimdOp};
+use crate::memory::fill_uninit;
+use crate::number::{Implementations, Real};
 use crate::profile;
 use crate::sum;
 use crate::threads::{SharedMut, for_each};
@@ -20,9 +20,9 @@ use std::mem::MaybeUninit;
 ///
 /// # Errors
 /// If the lengths do not fit, or `epsilon` is not positive.
-pub fn layer_norm_forward<T: Real>(x: &[T], [gamma, beta]: [&[T]; 2], epsilon: T) -> Result<Normalised<T>> {
+pub fn layer_norm_forward<T: Real>(x: &[T], [gamma, beta]: [&[T]; 2], epsilon: T) -> Result<LayerNormOutput<T>> {
     Error::check_length("layer norm: beta", gamma.len(), beta.len())?;
-    Forward { x, gamma, beta: Some(beta), epsilon }.compute()
+    LayerNormForward { x, gamma, beta: Some(beta), epsilon }.compute()
 }
 
 /// As [`layer_norm_forward`], without β: `y = γ · (x − mean) / √(variance + ε)`.
@@ -32,18 +32,18 @@ pub fn layer_norm_forward<T: Real>(x: &[T], [gamma, beta]: [&[T]; 2], epsilon: T
 ///
 /// # Errors
 /// If the lengths do not fit, or `epsilon` is not positive.
-pub fn layer_norm_forward_without_bias<T: Real>(x: &[T], gamma: &[T], epsilon: T) -> Result<Normalised<T>> {
-    Forward { x, gamma, beta: None, epsilon }.compute()
+pub fn layer_norm_forward_without_bias<T: Real>(x: &[T], gamma: &[T], epsilon: T) -> Result<LayerNormOutput<T>> {
+    LayerNormForward { x, gamma, beta: None, epsilon }.compute()
 }
 
-impl<T: Real> Forward<'_, T> {
-    fn compute(self) -> Result<Normalised<T>> {
+impl<T: Real> LayerNormForward<'_, T> {
+    fn compute(self) -> Result<LayerNormOutput<T>> {
         let (len, width) = (self.x.len(), self.gamma.len());
         check(len, width, len / width.max(1))?;
         super::check_epsilon("layer norm: epsilon", self.epsilon)?;
         // Beside the result, the normalised rows are kept.
-        let _timed = profile::passing::<T>("layer norm", 2 * len);
-        Ok(T::run::<NormForward>(self))
+        let _timed = profile::memory_bound::<T>("layer norm", 2 * len);
+        Ok(T::run::<ComputeLayerNorm>(self))
     }
 }
 
@@ -74,8 +74,8 @@ impl<T: Real> LayerNormBackward<'_, T> {
             Error::check_length("layer norm: d_beta", self.gamma.len(), d_beta.len())?;
         }
         let arrays = if self.residual.is_some() { 4 } else { 3 };
-        let _timed = profile::passing::<T>("layer norm, backward", arrays * self.x.len());
-        Ok(T::run::<NormBackward>((self, d_gamma, d_beta)))
+        let _timed = profile::memory_bound::<T>("layer norm, backward", arrays * self.x.len());
+        Ok(T::run::<ComputeLayerNormBackward>((self, d_gamma, d_beta)))
     }
 }
 
@@ -87,42 +87,42 @@ fn check(len: usize, width: usize, rows: usize) -> Result<()> {
 }
 
 /// Both versions of [`layer_norm_forward`] and [`layer_norm_forward_without_bias`].
-struct NormForward;
+struct ComputeLayerNorm;
 
-impl Versions for NormForward {
-    type Args<'a, T: Real> = Forward<'a, T>;
-    type Output<T: Real> = Normalised<T>;
-    fn fast(args: Self::Args<'_, f32>) -> Normalised<f32> {
+impl Implementations for ComputeLayerNorm {
+    type Args<'a, T: Real> = LayerNormForward<'a, T>;
+    type Output<T: Real> = LayerNormOutput<T>;
+    fn fast(args: Self::Args<'_, f32>) -> LayerNormOutput<f32> {
         forward_f32(args)
     }
-    fn plain(args: Self::Args<'_, f64>) -> Normalised<f64> {
+    fn reference(args: Self::Args<'_, f64>) -> LayerNormOutput<f64> {
         reference::layer_norm_forward(args)
     }
 }
 
 /// Both versions of [`LayerNormBackward::compute`] and [`LayerNormBackward::compute_without_bias`].
-struct NormBackward;
+struct ComputeLayerNormBackward;
 
-impl Versions for NormBackward {
+impl Implementations for ComputeLayerNormBackward {
     type Args<'a, T: Real> = (LayerNormBackward<'a, T>, &'a mut [T], Option<&'a mut [T]>);
     type Output<T: Real> = Vec<T>;
     fn fast((args, d_gamma, d_beta): Self::Args<'_, f32>) -> Vec<f32> {
         backward_f32(args, d_gamma, d_beta)
     }
-    fn plain((args, d_gamma, d_beta): Self::Args<'_, f64>) -> Vec<f64> {
+    fn reference((args, d_gamma, d_beta): Self::Args<'_, f64>) -> Vec<f64> {
         reference::layer_norm_backward(args, d_gamma, d_beta)
     }
 }
 
-struct ForwardRows<'a> {
-    args: Forward<'a, f32>,
+struct LayerNormForwardRows<'a> {
+    args: LayerNormForward<'a, f32>,
     /// Written whole.
     y: &'a mut [MaybeUninit<f32>],
     mean: &'a mut [f32],
     inverse_deviation: &'a mut [f32],
 }
 
-impl Op for ForwardRows<'_> {
+impl SimdOp for LayerNormForwardRows<'_> {
     type Output = ();
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) {
@@ -134,7 +134,7 @@ impl Op for ForwardRows<'_> {
         for ((x, y), (mean, inverse)) in rows.zip(stats) {
             *mean = sum_row(simd, x) * scale;
             let m = simd.splat(*mean);
-            let variance = sum_squares(simd, x, *mean) * scale;
+            let variance = sum_squared_deviations(simd, x, *mean) * scale;
             *inverse = 1.0 / (variance + f.epsilon).sqrt();
             let r = simd.splat(*inverse);
             let mut at = 0;
@@ -155,7 +155,7 @@ impl Op for ForwardRows<'_> {
     }
 }
 
-fn forward_f32(f: Forward<f32>) -> Normalised<f32> {
+fn forward_f32(f: LayerNormForward<f32>) -> LayerNormOutput<f32> {
     let (width, len) = (f.gamma.len(), f.x.len());
     let rows = len / width;
     let (mut mean, mut inverse_deviation) = (vec![0.0; rows], vec![0.0; rows]);
@@ -167,17 +167,17 @@ fn forward_f32(f: Forward<f32>) -> Normalised<f32> {
             let (mean, inverse_deviation) =
                 unsafe { (shared_mean.slice(first, count), shared_inverse.slice(first, count)) };
             // SAFETY: each piece is its own range of rows of y, which lives until all pieces are done.
-            let y = unsafe { y.unwritten(first * width, count * width) };
-            let args = Forward { x: &f.x[first * width..][..count * width], ..f };
-            isa::dispatch(ForwardRows { args, y, mean, inverse_deviation });
+            let y = unsafe { y.slice_uninit(first * width, count * width) };
+            let args = LayerNormForward { x: &f.x[first * width..][..count * width], ..f };
+            isa::dispatch(LayerNormForwardRows { args, y, mean, inverse_deviation });
         });
     };
     // SAFETY: the pieces cover all rows, and each writes all numbers of its rows and reads none.
-    let y = unsafe { written(len, fill) };
-    Normalised { y, mean, inverse_deviation }
+    let y = unsafe { fill_uninit(len, fill) };
+    LayerNormOutput { y, mean, inverse_deviation }
 }
 
-struct BackwardRows<'a> {
+struct LayerNormBackwardRows<'a> {
     args: LayerNormBackward<'a, f32>,
     /// Written whole.
     dx: &'a mut [MaybeUninit<f32>],
@@ -185,7 +185,7 @@ struct BackwardRows<'a> {
     sums: &'a mut [f32],
 }
 
-impl Op for BackwardRows<'_> {
+impl SimdOp for LayerNormBackwardRows<'_> {
     type Output = ();
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) {
@@ -255,7 +255,7 @@ fn backward_f32(b: LayerNormBackward<f32>, d_gamma: &mut [f32], d_beta: Option<&
             // SAFETY: each piece is its own range of rows of dx and of partial sums; both live until all pieces are done,
             // and the sums hold numbers.
             let (dx, sums) =
-                unsafe { (dx.unwritten(first * width, count * width), sums.slice(piece * 2 * width, 2 * width)) };
+                unsafe { (dx.slice_uninit(first * width, count * width), sums.slice(piece * 2 * width, 2 * width)) };
             let part = first * width..(first + count) * width;
             let args = LayerNormBackward {
                 x: &b.x[part.clone()],
@@ -265,11 +265,11 @@ fn backward_f32(b: LayerNormBackward<f32>, d_gamma: &mut [f32], d_beta: Option<&
                 residual: b.residual.map(|residual| &residual[part]),
                 ..b
             };
-            isa::dispatch(BackwardRows { args, dx, sums });
+            isa::dispatch(LayerNormBackwardRows { args, dx, sums });
         });
     };
     // SAFETY: the pieces cover all rows, and each writes all numbers of its rows and reads none.
-    let dx = unsafe { written(len, fill) };
+    let dx = unsafe { fill_uninit(len, fill) };
     let mut total = vec![0.0f32; 2 * width];
     sum::add_column_sums_f32(&partial, 2 * width, &mut total);
     d_gamma.iter_mut().zip(&total[..width]).for_each(|(d, &s)| *d += s);

@@ -8,13 +8,13 @@
 //! - `rms`: RMS norm
 
 mod layer;
-mod problem;
 pub(crate) mod reference;
 mod rms;
+mod types;
 
 pub use layer::{layer_norm_forward, layer_norm_forward_without_bias};
-pub use problem::{LayerNormBackward, Normalised, RmsNormBackward, RmsNormalised};
 pub use rms::rms_norm_forward;
+pub use types::{LayerNormBackward, LayerNormOutput, RmsNormBackward, RmsNormOutput};
 
 use crate::isa::Simd;
 use crate::number::Real;
@@ -47,7 +47,7 @@ fn sum_row<S: Simd>(simd: S, x: &[f32]) -> f32 {
 
 /// Σ (x − mean)²
 #[inline(always)]
-fn sum_squares<S: Simd>(simd: S, x: &[f32], mean: f32) -> f32 {
+fn sum_squared_deviations<S: Simd>(simd: S, x: &[f32], mean: f32) -> f32 {
     let (mut sum, m) = (simd.splat(0.0), simd.splat(mean));
     let mut vectors = x.chunks_exact(S::LANES);
     for x in vectors.by_ref() {

@@ -1,10 +1,10 @@
 //! RMS normalisation: `y = γ · x / √(mean(x²) + ε)`, over each row.
 
-use super::problem::{RmsNormBackward, RmsNormalised};
-use super::{PIECE, check_epsilon, reference, sum_squares};
-use crate::isa::{self, Op, Simd};
-use crate::memory::written;
-use crate::number::{Real, Versions};
+use super::types::{RmsNormBackward, RmsNormOutput};
+use super::{PIECE, check_epsilon, reference, sum_squared_deviations};
+use crate::isa::{self, Simd, SimdOp};
+use crate::memory::fill_uninit;
+use crate::number::{Implementations, Real};
 use crate::profile;
 use crate::sum;
 use crate::threads::{SharedMut, for_each};
@@ -24,11 +24,11 @@ use std::mem::MaybeUninit;
 /// If the lengths do not fit, or `epsilon` is not positive.
 ///
 /// Source: Zhang and Sennrich, "Root Mean Square Layer Normalization" (2019), equation 4; ε is that of later models.
-pub fn rms_norm_forward<T: Real>(x: &[T], gamma: &[T], epsilon: T) -> Result<RmsNormalised<T>> {
+pub fn rms_norm_forward<T: Real>(x: &[T], gamma: &[T], epsilon: T) -> Result<RmsNormOutput<T>> {
     check(x.len(), gamma.len(), x.len() / gamma.len().max(1))?;
     check_epsilon("RMS norm: epsilon", epsilon)?;
-    let _timed = profile::passing::<T>("RMS norm", 2 * x.len());
-    Ok(T::run::<RmsForward>((x, gamma, epsilon)))
+    let _timed = profile::memory_bound::<T>("RMS norm", 2 * x.len());
+    Ok(T::run::<ComputeRmsNorm>((x, gamma, epsilon)))
 }
 
 impl<T: Real> RmsNormBackward<'_, T> {
@@ -42,8 +42,8 @@ impl<T: Real> RmsNormBackward<'_, T> {
         Error::check_length("RMS norm: residual", self.x.len(), self.residual.map_or(self.x.len(), <[T]>::len))?;
         Error::check_length("RMS norm: d_gamma", self.gamma.len(), d_gamma.len())?;
         let arrays = if self.residual.is_some() { 4 } else { 3 };
-        let _timed = profile::passing::<T>("RMS norm, backward", arrays * self.x.len());
-        Ok(T::run::<RmsBackward>((self, d_gamma)))
+        let _timed = profile::memory_bound::<T>("RMS norm, backward", arrays * self.x.len());
+        Ok(T::run::<ComputeRmsNormBackward>((self, d_gamma)))
     }
 }
 
@@ -55,34 +55,34 @@ fn check(len: usize, width: usize, rows: usize) -> Result<()> {
 }
 
 /// Both versions of [`rms_norm_forward`].
-struct RmsForward;
+struct ComputeRmsNorm;
 
-impl Versions for RmsForward {
+impl Implementations for ComputeRmsNorm {
     type Args<'a, T: Real> = (&'a [T], &'a [T], T);
-    type Output<T: Real> = RmsNormalised<T>;
-    fn fast((x, gamma, epsilon): Self::Args<'_, f32>) -> RmsNormalised<f32> {
+    type Output<T: Real> = RmsNormOutput<T>;
+    fn fast((x, gamma, epsilon): Self::Args<'_, f32>) -> RmsNormOutput<f32> {
         forward_f32(x, gamma, epsilon)
     }
-    fn plain((x, gamma, epsilon): Self::Args<'_, f64>) -> RmsNormalised<f64> {
+    fn reference((x, gamma, epsilon): Self::Args<'_, f64>) -> RmsNormOutput<f64> {
         reference::rms_norm_forward(x, gamma, epsilon)
     }
 }
 
 /// Both versions of [`RmsNormBackward::compute`].
-struct RmsBackward;
+struct ComputeRmsNormBackward;
 
-impl Versions for RmsBackward {
+impl Implementations for ComputeRmsNormBackward {
     type Args<'a, T: Real> = (RmsNormBackward<'a, T>, &'a mut [T]);
     type Output<T: Real> = Vec<T>;
     fn fast((args, d_gamma): Self::Args<'_, f32>) -> Vec<f32> {
         backward_f32(args, d_gamma)
     }
-    fn plain((args, d_gamma): Self::Args<'_, f64>) -> Vec<f64> {
+    fn reference((args, d_gamma): Self::Args<'_, f64>) -> Vec<f64> {
         reference::rms_norm_backward(args, d_gamma)
     }
 }
 
-struct ForwardRows<'a> {
+struct RmsNormForwardRows<'a> {
     x: &'a [f32],
     gamma: &'a [f32],
     epsilon: f32,
@@ -91,18 +91,18 @@ struct ForwardRows<'a> {
     inverse_rms: &'a mut [f32],
 }
 
-impl Op for ForwardRows<'_> {
+impl SimdOp for RmsNormForwardRows<'_> {
     type Output = ();
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) {
         let width = self.gamma.len();
         let rows = self.x.chunks_exact(width).zip(self.y.chunks_exact_mut(width));
         for ((x, y), inverse) in rows.zip(self.inverse_rms) {
-            let squares = sum_squares(simd, x, 0.0);
+            let squares = sum_squared_deviations(simd, x, 0.0);
             *inverse = if squares.is_finite() {
                 1.0 / (squares / width as f32 + self.epsilon).sqrt()
             } else {
-                inverse_of_large(x, self.epsilon)
+                inverse_rms_f64(x, self.epsilon)
             };
             let r = simd.splat(*inverse);
             let vectors = x.chunks(S::LANES).zip(self.gamma.chunks(S::LANES)).zip(y.chunks_mut(S::LANES));
@@ -116,12 +116,12 @@ impl Op for ForwardRows<'_> {
 
 /// `1/√(mean(x²) + ε)`, where the squares are too large for f32.
 #[cold]
-fn inverse_of_large(x: &[f32], epsilon: f32) -> f32 {
+fn inverse_rms_f64(x: &[f32], epsilon: f32) -> f32 {
     let squares: f64 = x.iter().map(|&x| f64::from(x) * f64::from(x)).sum();
     (1.0 / (squares / x.len() as f64 + f64::from(epsilon)).sqrt()) as f32
 }
 
-fn forward_f32(x: &[f32], gamma: &[f32], epsilon: f32) -> RmsNormalised<f32> {
+fn forward_f32(x: &[f32], gamma: &[f32], epsilon: f32) -> RmsNormOutput<f32> {
     let (width, len) = (gamma.len(), x.len());
     let rows = len / width;
     let mut inverse_rms = vec![0.0; rows];
@@ -132,17 +132,17 @@ fn forward_f32(x: &[f32], gamma: &[f32], epsilon: f32) -> RmsNormalised<f32> {
             // SAFETY: each piece is its own range of rows.
             let inverse_rms = unsafe { shared.slice(first, count) };
             // SAFETY: each piece is its own range of rows of y, which lives until all pieces are done.
-            let y = unsafe { y.unwritten(first * width, count * width) };
+            let y = unsafe { y.slice_uninit(first * width, count * width) };
             let x = &x[first * width..][..count * width];
-            isa::dispatch(ForwardRows { x, gamma, epsilon, y, inverse_rms });
+            isa::dispatch(RmsNormForwardRows { x, gamma, epsilon, y, inverse_rms });
         });
     };
     // SAFETY: the pieces cover all rows, and each writes all numbers of its rows and reads none.
-    let y = unsafe { written(len, fill) };
-    RmsNormalised { y, inverse_rms }
+    let y = unsafe { fill_uninit(len, fill) };
+    RmsNormOutput { y, inverse_rms }
 }
 
-struct BackwardRows<'a> {
+struct RmsNormBackwardRows<'a> {
     args: RmsNormBackward<'a, f32>,
     /// Written whole.
     dx: &'a mut [MaybeUninit<f32>],
@@ -150,7 +150,7 @@ struct BackwardRows<'a> {
     d_gamma: &'a mut [f32],
 }
 
-impl Op for BackwardRows<'_> {
+impl SimdOp for RmsNormBackwardRows<'_> {
     type Output = ();
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) {
@@ -198,7 +198,7 @@ fn backward_f32(b: RmsNormBackward<f32>, d_gamma: &mut [f32]) -> Vec<f32> {
             // SAFETY: each piece is its own range of rows of dx and of partial sums; both live until all pieces are done,
             // and the sums hold numbers.
             let (dx, d_gamma) =
-                unsafe { (dx.unwritten(first * width, count * width), sums.slice(piece * width, width)) };
+                unsafe { (dx.slice_uninit(first * width, count * width), sums.slice(piece * width, width)) };
             let part = first * width..(first + count) * width;
             let args = RmsNormBackward {
                 x: &b.x[part.clone()],
@@ -207,11 +207,11 @@ fn backward_f32(b: RmsNormBackward<f32>, d_gamma: &mut [f32]) -> Vec<f32> {
                 residual: b.residual.map(|residual| &residual[part]),
                 ..b
             };
-            isa::dispatch(BackwardRows { args, dx, d_gamma });
+            isa::dispatch(RmsNormBackwardRows { args, dx, d_gamma });
         });
     };
     // SAFETY: the pieces cover all rows, and each writes all numbers of its rows and reads none.
-    let dx = unsafe { written(len, fill) };
+    let dx = unsafe { fill_uninit(len, fill) };
     let mut total = vec![0.0f32; width];
     sum::add_column_sums_f32(&partial, width, &mut total);
     d_gamma.iter_mut().zip(&total).for_each(|(d, &s)| *d += s);

@@ -1,15 +1,15 @@
 //! What a step computes of its sums, forward and backward: all gates of all sequences alive, in one pass over memory.
 
-use super::problem::{Cell, Recurrence, Trace};
+use super::types::{Recurrence, RecurrentActivations, RecurrentCell};
 use crate::gemm::MatRef;
-use crate::isa::{Op, Simd};
+use crate::isa::{Simd, SimdOp};
 use crate::math::{sigmoid, tanh};
 use crate::threads::SharedMut;
 use std::mem::MaybeUninit;
 
 /// A step forward of the sequences that are alive at it, a row for each.
-pub(super) struct Forward<'a> {
-    pub(super) r: &'a Recurrence<'a>,
+pub(super) struct CellForward<'a> {
+    pub(super) recurrence: &'a Recurrence<'a>,
     pub(super) sequences: &'a [usize],
     pub(super) step: usize,
     /// (rows, gates · hidden): s.
@@ -29,44 +29,44 @@ pub(super) struct Forward<'a> {
     pub(super) y_stride: usize,
 }
 
-impl Op for Forward<'_> {
+impl SimdOp for CellForward<'_> {
     type Output = ();
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) {
-        let n = self.r.hidden;
-        let width = self.r.cell.gates() * n;
+        let n = self.recurrence.hidden;
+        let width = self.recurrence.cell.gates() * n;
         for (row, &sequence) in self.sequences.iter().enumerate() {
-            let token = self.r.token(sequence, self.step);
+            let token = self.recurrence.token(sequence, self.step);
             let s = &self.sums[row * width..][..width];
             let h = &mut self.h[row * n..][..n];
             // SAFETY: the rows of this token are this task's alone and live until all tasks are done; they hold the
             // projections.
             let x = unsafe { self.gates.slice(token * width, width) };
             // SAFETY: the row of this token is this task's alone, and lives until all tasks are done.
-            unsafe { self.previous.write(token * n, h) };
-            match self.r.cell {
-                Cell::Rnn => rnn(simd, x, s, h),
-                Cell::Lstm => {
+            unsafe { self.previous.copy_from(token * n, h) };
+            match self.recurrence.cell {
+                RecurrentCell::Rnn => rnn(simd, x, s, h),
+                RecurrentCell::Lstm => {
                     let c = &mut self.c[row * n..][..n];
                     lstm(simd, x, s, c, h);
                     // SAFETY: the row of this token is this task's alone, and lives until all tasks are done.
-                    unsafe { self.state.write(token * n, c) };
+                    unsafe { self.state.copy_from(token * n, c) };
                 }
-                Cell::Gru => {
+                RecurrentCell::Gru => {
                     gru(simd, x, s, h);
                     // SAFETY: the row of this token is this task's alone, and lives until all tasks are done.
-                    unsafe { self.state.write(token * n, &s[2 * n..]) };
+                    unsafe { self.state.copy_from(token * n, &s[2 * n..]) };
                 }
             }
             // SAFETY: the row of this token is this task's alone, and lives until all tasks are done.
-            unsafe { self.y.write(token * self.y_stride, h) };
+            unsafe { self.y.copy_from(token * self.y_stride, h) };
         }
     }
 }
 
 /// A vector of `x` and one of `s`, added.
 #[inline(always)]
-fn sum<S: Simd>(simd: S, x: &[f32], s: &[f32]) -> S::V {
+fn load_sum<S: Simd>(simd: S, x: &[f32], s: &[f32]) -> S::V {
     simd.add(simd.load_up_to(x, 0.0), simd.load_up_to(s, 0.0))
 }
 
@@ -75,7 +75,7 @@ fn rnn<S: Simd>(simd: S, x: &mut [f32], s: &[f32], h: &mut [f32]) {
     let n = h.len();
     for j in (0..n).step_by(S::LANES) {
         let to = n.min(j + S::LANES);
-        let y = tanh(simd, sum(simd, &x[j..to], &s[j..to]));
+        let y = tanh(simd, load_sum(simd, &x[j..to], &s[j..to]));
         simd.store_up_to(&mut x[j..to], y);
         simd.store_up_to(&mut h[j..to], y);
     }
@@ -86,10 +86,10 @@ fn lstm<S: Simd>(simd: S, x: &mut [f32], s: &[f32], c: &mut [f32], h: &mut [f32]
     let n = h.len();
     for j in (0..n).step_by(S::LANES) {
         let to = n.min(j + S::LANES);
-        let i = sigmoid(simd, sum(simd, &x[j..to], &s[j..to]));
-        let f = sigmoid(simd, sum(simd, &x[n + j..n + to], &s[n + j..n + to]));
-        let g = tanh(simd, sum(simd, &x[2 * n + j..2 * n + to], &s[2 * n + j..2 * n + to]));
-        let o = sigmoid(simd, sum(simd, &x[3 * n + j..3 * n + to], &s[3 * n + j..3 * n + to]));
+        let i = sigmoid(simd, load_sum(simd, &x[j..to], &s[j..to]));
+        let f = sigmoid(simd, load_sum(simd, &x[n + j..n + to], &s[n + j..n + to]));
+        let g = tanh(simd, load_sum(simd, &x[2 * n + j..2 * n + to], &s[2 * n + j..2 * n + to]));
+        let o = sigmoid(simd, load_sum(simd, &x[3 * n + j..3 * n + to], &s[3 * n + j..3 * n + to]));
         let new = simd.mul_add(f, simd.load_up_to(&c[j..to], 0.0), simd.mul(i, g));
         simd.store_up_to(&mut x[j..to], i);
         simd.store_up_to(&mut x[n + j..n + to], f);
@@ -105,8 +105,8 @@ fn gru<S: Simd>(simd: S, x: &mut [f32], s: &[f32], h: &mut [f32]) {
     let n = h.len();
     for j in (0..n).step_by(S::LANES) {
         let to = n.min(j + S::LANES);
-        let r = sigmoid(simd, sum(simd, &x[j..to], &s[j..to]));
-        let z = sigmoid(simd, sum(simd, &x[n + j..n + to], &s[n + j..n + to]));
+        let r = sigmoid(simd, load_sum(simd, &x[j..to], &s[j..to]));
+        let z = sigmoid(simd, load_sum(simd, &x[n + j..n + to], &s[n + j..n + to]));
         let s = simd.load_up_to(&s[2 * n + j..2 * n + to], 0.0);
         let new = tanh(simd, simd.mul_add(r, s, simd.load_up_to(&x[2 * n + j..2 * n + to], 0.0)));
         simd.store_up_to(&mut x[j..to], r);
@@ -119,15 +119,15 @@ fn gru<S: Simd>(simd: S, x: &mut [f32], s: &[f32], h: &mut [f32]) {
 }
 
 /// A step backward of the sequences that are alive at it, a row for each.
-pub(super) struct Backward<'a> {
-    pub(super) r: &'a Recurrence<'a>,
+pub(super) struct CellBackward<'a> {
+    pub(super) recurrence: &'a Recurrence<'a>,
     pub(super) sequences: &'a [usize],
     pub(super) step: usize,
-    pub(super) trace: &'a Trace<f32>,
+    pub(super) trace: &'a RecurrentActivations<f32>,
     /// (tokens, hidden)
     pub(super) dy: MatRef<'a, f32>,
     /// (hidden,): 0, in place of the c before the first step.
-    pub(super) nothing: &'a [f32],
+    pub(super) zeros: &'a [f32],
     /// (rows, hidden): the gradient of h that the step after handed on; becomes what the GRU hands on beside ds·W.
     pub(super) dh: &'a mut [f32],
     /// (rows, hidden): the gradient of c that the step after handed on, becomes that of c′; for the LSTM.
@@ -140,46 +140,46 @@ pub(super) struct Backward<'a> {
     pub(super) hidden: Option<SharedMut<f32>>,
 }
 
-impl Op for Backward<'_> {
+impl SimdOp for CellBackward<'_> {
     type Output = ();
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) {
-        let n = self.r.hidden;
-        let width = self.r.cell.gates() * n;
+        let n = self.recurrence.hidden;
+        let width = self.recurrence.cell.gates() * n;
         for (row, &sequence) in self.sequences.iter().enumerate() {
-            let token = self.r.token(sequence, self.step);
+            let token = self.recurrence.token(sequence, self.step);
             let gates = &self.trace.gates[token * width..][..width];
             let dy = self.dy.row(token);
             let dh = &mut self.dh[row * n..][..n];
             let ds = &mut self.ds[row * width..][..width];
-            match self.r.cell {
-                Cell::Rnn => rnn_backward(simd, gates, dy, dh, ds),
-                Cell::Lstm => {
+            match self.recurrence.cell {
+                RecurrentCell::Rnn => rnn_backward(simd, gates, dy, dh, ds),
+                RecurrentCell::Lstm => {
                     let before = match self.step {
-                        0 => self.nothing,
-                        step => &self.trace.state[self.r.token(sequence, step - 1) * n..][..n],
+                        0 => self.zeros,
+                        step => &self.trace.state[self.recurrence.token(sequence, step - 1) * n..][..n],
                     };
                     let state = &self.trace.state[token * n..][..n];
                     let dc = &mut self.dc[row * n..][..n];
                     lstm_backward(simd, gates, [before, state, dy], dh, dc, ds);
                 }
-                Cell::Gru => {
-                    let before = &self.trace.previous[token * n..][..n];
+                RecurrentCell::Gru => {
+                    let before = &self.trace.previous_outputs[token * n..][..n];
                     let state = &self.trace.state[token * n..][..n];
                     // SAFETY: the rows of this token are this task's alone, and live until all tasks are done.
-                    let input = unsafe { self.input.unwritten(token * width, width) };
+                    let input = unsafe { self.input.slice_uninit(token * width, width) };
                     gru_backward(simd, gates, [before, state, dy], dh, ds, input);
                 }
             }
             // SAFETY: the rows of this token are this task's alone, and live until all tasks are done.
-            unsafe { self.hidden.unwrap_or(self.input).write(token * width, ds) };
+            unsafe { self.hidden.unwrap_or(self.input).copy_from(token * width, ds) };
         }
     }
 }
 
 /// `g (1 − g)`, the slope of a gate that is a logistic function, times `d`.
 #[inline(always)]
-fn slope<S: Simd>(simd: S, d: S::V, g: S::V) -> S::V {
+fn sigmoid_slope<S: Simd>(simd: S, d: S::V, g: S::V) -> S::V {
     simd.mul(d, simd.mul(g, simd.sub(simd.splat(1.0), g)))
 }
 
@@ -197,7 +197,7 @@ fn rnn_backward<S: Simd>(simd: S, y: &[f32], dy: &[f32], dh: &[f32], ds: &mut [f
     for j in (0..n).step_by(S::LANES) {
         let to = n.min(j + S::LANES);
         // h = tanh(x + s)
-        let d = tanh_slope(simd, sum(simd, &dy[j..to], &dh[j..to]), simd.load_up_to(&y[j..to], 0.0));
+        let d = tanh_slope(simd, load_sum(simd, &dy[j..to], &dh[j..to]), simd.load_up_to(&y[j..to], 0.0));
         simd.store_up_to(&mut ds[j..to], d);
     }
 }
@@ -219,13 +219,13 @@ fn lstm_backward<S: Simd>(
         let g = simd.load_up_to(&gates[2 * n + j..2 * n + to], 0.0);
         let o = simd.load_up_to(&gates[3 * n + j..3 * n + to], 0.0);
         // h = o tanh(c)
-        let d = sum(simd, &dy[j..to], &dh[j..to]);
+        let d = load_sum(simd, &dy[j..to], &dh[j..to]);
         let t = tanh(simd, simd.load_up_to(&state[j..to], 0.0));
-        let d_o = slope(simd, simd.mul(d, t), o);
+        let d_o = sigmoid_slope(simd, simd.mul(d, t), o);
         let d_c = simd.add(simd.load_up_to(&dc[j..to], 0.0), tanh_slope(simd, simd.mul(d, o), t));
         // c = f c′ + i g
-        let d_f = slope(simd, simd.mul(d_c, simd.load_up_to(&before[j..to], 0.0)), f);
-        simd.store_up_to(&mut ds[j..to], slope(simd, simd.mul(d_c, g), i));
+        let d_f = sigmoid_slope(simd, simd.mul(d_c, simd.load_up_to(&before[j..to], 0.0)), f);
+        simd.store_up_to(&mut ds[j..to], sigmoid_slope(simd, simd.mul(d_c, g), i));
         simd.store_up_to(&mut ds[n + j..n + to], d_f);
         simd.store_up_to(&mut ds[2 * n + j..2 * n + to], tanh_slope(simd, simd.mul(d_c, i), g));
         simd.store_up_to(&mut ds[3 * n + j..3 * n + to], d_o);
@@ -249,11 +249,11 @@ fn gru_backward<S: Simd>(
         let z = simd.load_up_to(&gates[n + j..n + to], 0.0);
         let new = simd.load_up_to(&gates[2 * n + j..2 * n + to], 0.0);
         // h = (1 − z) n + z h′
-        let d = sum(simd, &dy[j..to], &dh[j..to]);
-        let d_z = slope(simd, simd.mul(d, simd.sub(simd.load_up_to(&before[j..to], 0.0), new)), z);
+        let d = load_sum(simd, &dy[j..to], &dh[j..to]);
+        let d_z = sigmoid_slope(simd, simd.mul(d, simd.sub(simd.load_up_to(&before[j..to], 0.0), new)), z);
         let d_n = tanh_slope(simd, simd.mul(d, simd.sub(simd.splat(1.0), z)), new);
         // n = tanh(x + r s)
-        let d_r = slope(simd, simd.mul(d_n, simd.load_up_to(&state[j..to], 0.0)), r);
+        let d_r = sigmoid_slope(simd, simd.mul(d_n, simd.load_up_to(&state[j..to], 0.0)), r);
         simd.store_up_to(&mut ds[j..to], d_r);
         simd.store_up_to(&mut ds[n + j..n + to], d_z);
         simd.write_up_to(&mut dx[j..to], d_r);

@@ -16,14 +16,14 @@
 //! - `steps`: the loop through time
 
 mod cells;
-mod problem;
 pub(crate) mod reference;
 mod steps;
+mod types;
 
-pub use problem::{Cell, Deltas, Recurrence, Trace};
+pub use types::{ProjectionGradients, Recurrence, RecurrentActivations, RecurrentCell};
 
-use crate::gemm::{MatMut, MatRef, Operand};
-use crate::number::{Real, Versions};
+use crate::gemm::{MatMut, MatRef, Rhs};
+use crate::number::{Implementations, Real};
 use crate::profile::{self, Cost, Operation};
 use crate::{Error, Result};
 
@@ -38,20 +38,20 @@ impl Recurrence<'_> {
     /// If the shapes do not fit, or the offsets do not ascend from 0.
     pub fn forward<T: Real>(
         &self,
-        weight: Operand<'_, T>,
+        weight: Rhs<'_, T>,
         bias: &[T],
         projections: Vec<T>,
         y: MatMut<'_, T>,
-    ) -> Result<Trace<T>> {
+    ) -> Result<RecurrentActivations<T>> {
         let tokens = self.tokens()?;
         let width = self.cell.gates() * self.hidden;
         check_shape("recurrence: weight", (self.hidden, width), (weight.matrix().rows(), weight.matrix().cols()))?;
         Error::check_length("recurrence: bias", width, bias.len())?;
         Error::check_length("recurrence: projections", tokens.saturating_mul(width), projections.len())?;
         check_shape("recurrence: y", (tokens, self.hidden), (y.rows(), y.cols()))?;
-        profile::count(&[tokens, self.hidden, width]);
+        profile::count_multiply_adds(&[tokens, self.hidden, width]);
         let _timed = self.timed::<T>("recurrence", tokens);
-        Ok(T::run::<Forward>((self, weight, bias, projections, y)))
+        Ok(T::run::<RecurrentForward>((self, weight, bias, projections, y)))
     }
 
     /// The gradients of the projections.
@@ -61,57 +61,62 @@ impl Recurrence<'_> {
     ///
     /// # Errors
     /// As for [`Recurrence::forward`].
-    pub fn backward<T: Real>(&self, weight: Operand<'_, T>, trace: &Trace<T>, dy: MatRef<'_, T>) -> Result<Deltas<T>> {
+    pub fn backward<T: Real>(
+        &self,
+        weight: Rhs<'_, T>,
+        trace: &RecurrentActivations<T>,
+        dy: MatRef<'_, T>,
+    ) -> Result<ProjectionGradients<T>> {
         let tokens = self.tokens()?;
         let width = self.cell.gates() * self.hidden;
         check_shape("recurrence: weight", (width, self.hidden), (weight.matrix().rows(), weight.matrix().cols()))?;
         Error::check_length("recurrence: gates", tokens.saturating_mul(width), trace.gates.len())?;
         Error::check_length("recurrence: state", self.state_len(), trace.state.len())?;
-        Error::check_length("recurrence: previous", tokens.saturating_mul(self.hidden), trace.previous.len())?;
+        Error::check_length("recurrence: previous", tokens.saturating_mul(self.hidden), trace.previous_outputs.len())?;
         check_shape("recurrence: dy", (tokens, self.hidden), (dy.rows(), dy.cols()))?;
         if !dy.has_contiguous_rows() {
             return Err(Error::value("recurrence: dy", "expected rows whose numbers lie side by side"));
         }
         let _timed = self.timed::<T>("recurrence, backward", tokens);
-        Ok(T::run::<Backward>((self, weight, trace, dy)))
+        Ok(T::run::<RecurrentBackward>((self, weight, trace, dy)))
     }
 }
 
 impl Recurrence<'_> {
-    fn timed<T>(&self, name: &'static str, tokens: usize) -> profile::Inside {
+    fn timed<T>(&self, name: &'static str, tokens: usize) -> profile::OperationGuard {
         let width = self.cell.gates() * self.hidden;
         profile::operation(|| {
             let bytes = 2 * tokens * (width + self.hidden) * size_of::<T>();
-            let cost = Cost::of_products(profile::product(&[tokens, self.hidden, width]), None, bytes);
+            let cost = Cost::products(profile::saturating_product(&[tokens, self.hidden, width]), None, bytes);
             (Operation::new(name, [self.hidden, width]), cost)
         })
     }
 }
 
 /// Both versions of [`Recurrence::forward`].
-struct Forward;
+struct RecurrentForward;
 
-impl Versions for Forward {
-    type Args<'a, T: Real> = (&'a Recurrence<'a>, Operand<'a, T>, &'a [T], Vec<T>, MatMut<'a, T>);
-    type Output<T: Real> = Trace<T>;
-    fn fast((r, weight, bias, projections, y): Self::Args<'_, f32>) -> Trace<f32> {
+impl Implementations for RecurrentForward {
+    type Args<'a, T: Real> = (&'a Recurrence<'a>, Rhs<'a, T>, &'a [T], Vec<T>, MatMut<'a, T>);
+    type Output<T: Real> = RecurrentActivations<T>;
+    fn fast((r, weight, bias, projections, y): Self::Args<'_, f32>) -> RecurrentActivations<f32> {
         steps::forward_f32(r, weight, bias, projections, y)
     }
-    fn plain((r, weight, bias, projections, y): Self::Args<'_, f64>) -> Trace<f64> {
+    fn reference((r, weight, bias, projections, y): Self::Args<'_, f64>) -> RecurrentActivations<f64> {
         reference::recurrent_forward(r, weight, bias, projections, y)
     }
 }
 
 /// Both versions of [`Recurrence::backward`].
-struct Backward;
+struct RecurrentBackward;
 
-impl Versions for Backward {
-    type Args<'a, T: Real> = (&'a Recurrence<'a>, Operand<'a, T>, &'a Trace<T>, MatRef<'a, T>);
-    type Output<T: Real> = Deltas<T>;
-    fn fast((r, weight, trace, dy): Self::Args<'_, f32>) -> Deltas<f32> {
+impl Implementations for RecurrentBackward {
+    type Args<'a, T: Real> = (&'a Recurrence<'a>, Rhs<'a, T>, &'a RecurrentActivations<T>, MatRef<'a, T>);
+    type Output<T: Real> = ProjectionGradients<T>;
+    fn fast((r, weight, trace, dy): Self::Args<'_, f32>) -> ProjectionGradients<f32> {
         steps::backward_f32(r, weight, trace, dy)
     }
-    fn plain((r, weight, trace, dy): Self::Args<'_, f64>) -> Deltas<f64> {
+    fn reference((r, weight, trace, dy): Self::Args<'_, f64>) -> ProjectionGradients<f64> {
         reference::recurrent_backward(r, weight, trace, dy)
     }
 }

@@ -1,7 +1,7 @@
 //! The plain version: one sequence and one step at a time.
 
-use super::problem::{Cell, Deltas, Recurrence, Trace};
-use crate::gemm::{MatMut, MatRef, Operand};
+use super::types::{ProjectionGradients, Recurrence, RecurrentActivations, RecurrentCell};
+use crate::gemm::{MatMut, MatRef, Rhs};
 use crate::number::Real;
 
 /// The logistic function, `1 / (1 + e⁻ˣ)`.
@@ -11,20 +11,20 @@ pub fn sigmoid<T: Real>(x: T) -> T {
 
 /// The hyperbolic tangent.
 pub fn tanh<T: Real>(x: T) -> T {
-    T::of(x.to_f64().tanh())
+    T::round_from(x.to_f64().tanh())
 }
 
 /// The formulas stand at [`Cell`]; the projections x become the gates.
 pub fn recurrent_forward<T: Real>(
     r: &Recurrence<'_>,
-    weight: Operand<'_, T>,
+    weight: Rhs<'_, T>,
     bias: &[T],
     projections: Vec<T>,
     mut y: MatMut<'_, T>,
-) -> Trace<T> {
+) -> RecurrentActivations<T> {
     let (n, width, weight) = (r.hidden, r.cell.gates() * r.hidden, weight.matrix());
     let (state, previous) = (vec![T::ZERO; r.state_len()], vec![T::ZERO; y.rows() * n]);
-    let mut trace = Trace { gates: projections, state, previous };
+    let mut trace = RecurrentActivations { gates: projections, state, previous_outputs: previous };
     for sequence in 0..r.offsets.len() - 1 {
         let (mut h, mut c) = (vec![T::ZERO; n], vec![T::ZERO; n]);
         for step in 0..r.length(sequence) {
@@ -32,15 +32,15 @@ pub fn recurrent_forward<T: Real>(
             // s = W_hh h′ + b_hh
             let s: Vec<T> = (0..width).map(|j| bias[j] + (0..n).map(|p| h[p] * weight.at(p, j)).sum()).collect();
             let x = &mut trace.gates[token * width..][..width];
-            trace.previous[token * n..][..n].copy_from_slice(&h);
+            trace.previous_outputs[token * n..][..n].copy_from_slice(&h);
             for j in 0..n {
                 let [a, b, d, e] = [j, n + j, 2 * n + j, 3 * n + j];
                 match r.cell {
-                    Cell::Rnn => {
+                    RecurrentCell::Rnn => {
                         x[a] = tanh(x[a] + s[a]);
                         h[j] = x[a];
                     }
-                    Cell::Lstm => {
+                    RecurrentCell::Lstm => {
                         x[a] = sigmoid(x[a] + s[a]);
                         x[b] = sigmoid(x[b] + s[b]);
                         x[d] = tanh(x[d] + s[d]);
@@ -49,7 +49,7 @@ pub fn recurrent_forward<T: Real>(
                         h[j] = x[e] * tanh(c[j]);
                         trace.state[token * n + j] = c[j];
                     }
-                    Cell::Gru => {
+                    RecurrentCell::Gru => {
                         x[a] = sigmoid(x[a] + s[a]);
                         x[b] = sigmoid(x[b] + s[b]);
                         x[d] = tanh(x[d] + x[a] * s[d]);
@@ -67,13 +67,14 @@ pub fn recurrent_forward<T: Real>(
 /// Back through time: each step hands the gradients of its output and state on to the step before.
 pub fn recurrent_backward<T: Real>(
     r: &Recurrence<'_>,
-    weight: Operand<'_, T>,
-    trace: &Trace<T>,
+    weight: Rhs<'_, T>,
+    trace: &RecurrentActivations<T>,
     dy: MatRef<'_, T>,
-) -> Deltas<T> {
+) -> ProjectionGradients<T> {
     let (n, width, weight) = (r.hidden, r.cell.gates() * r.hidden, weight.matrix());
     let zeros = vec![T::ZERO; trace.gates.len()];
-    let mut deltas = Deltas { hidden: (r.cell == Cell::Gru).then(|| zeros.clone()), input: zeros };
+    let mut deltas =
+        ProjectionGradients { hidden: (r.cell == RecurrentCell::Gru).then(|| zeros.clone()), input: zeros };
     for sequence in 0..r.offsets.len() - 1 {
         // What the step after hands on: the gradients of h and c.
         let (mut dh, mut dc) = (vec![T::ZERO; n], vec![T::ZERO; n]);
@@ -89,9 +90,9 @@ pub fn recurrent_backward<T: Real>(
                 let dh = dh[j] + dy.at(token, j);
                 match r.cell {
                     // h = tanh(a)
-                    Cell::Rnn => dx[a] = dh * (T::ONE - gate[a] * gate[a]),
+                    RecurrentCell::Rnn => dx[a] = dh * (T::ONE - gate[a] * gate[a]),
                     // h = o tanh(c), c = f c′ + i g
-                    Cell::Lstm => {
+                    RecurrentCell::Lstm => {
                         let t = tanh(trace.state[token * n + j]);
                         let c = before.map_or(T::ZERO, |before| trace.state[before * n + j]);
                         let [i, f, g, o] = [gate[a], gate[b], gate[d], gate[e]];
@@ -103,8 +104,8 @@ pub fn recurrent_backward<T: Real>(
                         dc[j] = d_c * f;
                     }
                     // h = (1 − z) n + z h′, n = tanh(x + r s)
-                    Cell::Gru => {
-                        let h = trace.previous[token * n + j];
+                    RecurrentCell::Gru => {
+                        let h = trace.previous_outputs[token * n + j];
                         let [r, z, new] = [gate[a], gate[b], gate[d]];
                         dx[d] = dh * (T::ONE - z) * (T::ONE - new * new);
                         dx[a] = dx[d] * trace.state[token * n + j] * r * (T::ONE - r);

@@ -5,18 +5,18 @@ use std::collections::BTreeSet;
 use std::fs;
 
 pub(super) fn available_memory() -> Option<u64> {
-    let free = field(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")?;
+    let free = kilobyte_field(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")?;
     let most = fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|text| text.trim().parse().ok());
     Some(free.min(most.unwrap_or(u64::MAX)))
 }
 
 pub(super) fn process_memory() -> Option<ProcessMemory> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
-    Some(ProcessMemory { now: field(&status, "VmRSS:")?, peak: field(&status, "VmHWM:")? })
+    Some(ProcessMemory { current: kilobyte_field(&status, "VmRSS:")?, peak: kilobyte_field(&status, "VmHWM:")? })
 }
 
 /// A line `name: n kB` of a file of the system, in bytes.
-fn field(text: &str, name: &str) -> Option<u64> {
+fn kilobyte_field(text: &str, name: &str) -> Option<u64> {
     let value = text.lines().find_map(|line| line.strip_prefix(name))?;
     Some(value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
@@ -52,7 +52,10 @@ mod tests {
     #[test]
     fn a_line_of_the_system_is_read() {
         let text = "MemTotal:       24000000 kB\nMemAvailable:   1024 kB\n";
-        assert_eq!(field(text, "MemAvailable:"), Some(1 << 20));
-        assert_eq!((field(text, "MemFree:"), field("MemAvailable: 7\n", "MemAvailable:")), (None, None));
+        assert_eq!(kilobyte_field(text, "MemAvailable:"), Some(1 << 20));
+        assert_eq!(
+            (kilobyte_field(text, "MemFree:"), kilobyte_field("MemAvailable: 7\n", "MemAvailable:")),
+            (None, None)
+        );
     }
 }

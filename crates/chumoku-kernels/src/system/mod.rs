@@ -43,7 +43,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessMemory {
     /// Now.
-    pub now: u64,
+    pub current: u64,
     /// The peak so far.
     pub peak: u64,
 }
@@ -58,7 +58,7 @@ impl FileId {
     ///
     /// # Errors
     /// If the system refuses.
-    pub fn of(file: &std::fs::File) -> std::io::Result<FileId> {
+    pub fn from_file(file: &std::fs::File) -> std::io::Result<FileId> {
         family::file_id(file).map(FileId)
     }
 
@@ -66,7 +66,7 @@ impl FileId {
     ///
     /// # Errors
     /// If there is no file, or the system refuses.
-    pub fn at(path: &Path) -> std::io::Result<FileId> {
+    pub fn from_path(path: &Path) -> std::io::Result<FileId> {
         family::file_id_at(path).map(FileId)
     }
 }
@@ -149,15 +149,15 @@ mod tests {
     /// Alone: others free memory of the same process.
     #[test]
     fn memory_that_is_written_counts() {
-        testkit::alone("system::tests::memory_that_is_written_counts", || {
+        testkit::in_own_process("system::tests::memory_that_is_written_counts", || {
             let before = process_memory();
             assert_eq!(before.is_some(), IS_KNOWN);
             let Some(before) = before else { return };
-            assert!(before.now > 0 && before.peak >= before.now / 2, "{before:?}");
+            assert!(before.current > 0 && before.peak >= before.current / 2, "{before:?}");
             let size = 64 << 20;
             let block = std::hint::black_box(vec![1u8; size]);
             let with = process_memory().unwrap();
-            assert!(with.now >= before.now / 2 + size as u64 / 2, "{with:?} after {before:?}");
+            assert!(with.current >= before.current / 2 + size as u64 / 2, "{with:?} after {before:?}");
             drop(block);
             let after = process_memory().unwrap();
             assert!(after.peak >= size as u64 && after.peak >= before.peak, "{after:?} after {before:?}");
@@ -213,9 +213,11 @@ mod tests {
         std::fs::hard_link(&one, &two).unwrap();
         let file = std::fs::File::open(&one).unwrap();
         file.lock().unwrap();
-        let ids = [FileId::of(&file), FileId::at(&one), FileId::at(&two), FileId::at(&other)].map(Result::unwrap);
+        let ids =
+            [FileId::from_file(&file), FileId::from_path(&one), FileId::from_path(&two), FileId::from_path(&other)]
+                .map(Result::unwrap);
         assert!(ids[0] == ids[1] && ids[1] == ids[2] && ids[2] != ids[3], "{ids:?}");
-        assert!(FileId::at(&folder.join("none")).is_err());
+        assert!(FileId::from_path(&folder.join("none")).is_err());
         drop(file);
         std::fs::remove_dir_all(&folder).unwrap();
     }

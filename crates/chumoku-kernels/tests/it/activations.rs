@@ -3,7 +3,7 @@
 
 use crate::common::each_isa;
 use chumoku_kernels::*;
-use testkit::{Golden, Guarded, Random, Tolerance, central_difference, compare, wide};
+use testkit::{GoldenFile, GuardedBuffer, Random, Tolerance, central_difference, compare, to_f64};
 
 const ALL: [Activation; 4] = [Activation::Relu, Activation::Gelu, Activation::GeluTanh, Activation::Silu];
 
@@ -21,7 +21,7 @@ fn limits(kind: Activation) -> (f64, f64) {
 
 /// f and f′ of each number.
 fn run<T: Real>(kind: Activation, x: &[T]) -> [Vec<T>; 2] {
-    let (mut y, mut slope) = (vec![T::of(f64::NAN); x.len()], vec![T::of(f64::NAN); x.len()]);
+    let (mut y, mut slope) = (vec![T::round_from(f64::NAN); x.len()], vec![T::round_from(f64::NAN); x.len()]);
     activation_forward(kind, x, &mut y).unwrap();
     activation_backward(kind, x, &vec![T::ONE; x.len()], &mut slope).unwrap();
     [y, slope]
@@ -29,7 +29,7 @@ fn run<T: Real>(kind: Activation, x: &[T]) -> [Vec<T>; 2] {
 
 /// As [`run`] in f64, with the sizes of the terms of f′, which are f(x)/x and x·(f(x)/x)′.
 fn truth(kind: Activation, x: &[f32]) -> [Vec<f64>; 3] {
-    let x = wide(x);
+    let x = to_f64(x);
     let [y, slope] = run(kind, &x);
     let first = x.iter().zip(&y).zip(&slope).map(|((&x, &y), &slope)| if x == 0.0 { slope } else { y / x });
     let terms = first.zip(&slope).map(|(first, slope)| first.abs() + (slope - first).abs()).collect();
@@ -60,15 +60,16 @@ fn every_activation_of_every_size() {
                 let x: Vec<f32> = random.numbers(n).iter().map(|x| 12.0 * x).collect();
                 let (dy, what) = (random.numbers(n), format!("{isa} {kind:?} {n}"));
                 let [y64, slope64, terms] = truth(kind, &x);
-                let (mut y, mut dx) = (Guarded::new(n), Guarded::new(n));
-                activation_forward(kind, &x, y.inner()).unwrap();
-                activation_backward(kind, &x, &dy, dx.inner()).unwrap();
+                let (mut y, mut dx) = (GuardedBuffer::new(n), GuardedBuffer::new(n));
+                activation_forward(kind, &x, y.as_mut_slice()).unwrap();
+                activation_backward(kind, &x, &dy, dx.as_mut_slice()).unwrap();
                 let dx64: Vec<f64> = slope64.iter().zip(&dy).map(|(slope, &dy)| slope * f64::from(dy)).collect();
                 let sizes: Vec<f64> = terms.iter().zip(&dy).map(|(size, &dy)| size * f64::from(dy)).collect();
                 // GELU ends at −13.2.
                 let is_in = |x: &f32| kind != Activation::Gelu || *x > -13.1;
                 assert!(x.iter().all(is_in));
-                let (of_y, of_dx) = (worst(&x, &y.take(), &y64, &y64), worst(&x, &dx.take(), &dx64, &sizes));
+                let (of_y, of_dx) =
+                    (worst(&x, &y.into_checked(), &y64, &y64), worst(&x, &dx.into_checked(), &dx64, &sizes));
                 assert!(of_y.0 <= limits(kind).0, "{what}: {of_y:?}");
                 assert!(of_dx.0 <= limits(kind).1 + 6e-8, "{what}: {of_dx:?}");
             }
@@ -103,12 +104,12 @@ fn what_is_not_finite_has_its_limits() {
             for place in 0..19 {
                 let mut x = vec![T::ONE; 19];
                 for odd in odd {
-                    x[place] = T::of(odd);
+                    x[place] = T::round_from(odd);
                     let [y, slope] = run(kind, &x).map(|all| all[place].to_f64());
                     let what = format!("{what} {kind:?} of {odd} at {place}: {y}, slope {slope}");
                     match odd {
                         0.0 => assert!(y == 0.0 && slope == if kind == Activation::Relu { 0.0 } else { 0.5 }, "{what}"),
-                        x if x > 0.0 => assert!(y == T::of(x).to_f64() && slope == 1.0, "{what}"),
+                        x if x > 0.0 => assert!(y == T::round_from(x).to_f64() && slope == 1.0, "{what}"),
                         x if x < 0.0 => assert!(y == 0.0 && slope == 0.0, "{what}"),
                         _ => assert!(y.is_nan() && slope.is_nan(), "{what}"),
                     }
@@ -135,7 +136,7 @@ fn plain_activations_are_what_their_papers_say() {
         let sum = |x: &[f64]| run(kind, x)[0].iter().sum::<f64>();
         same(&format!("{kind:?}"), &run(kind, &x)[1], &central_difference(&x, 1e-5, sum), 1e-8);
     }
-    let golden = Golden::read("layers/gelu_tanh");
+    let golden = GoldenFile::read("layers/gelu_tanh");
     let [y, slope] = run(Activation::GeluTanh, golden.tensor("in.x"));
     let dx: Vec<f64> = slope.iter().zip(golden.tensor("in.dout")).map(|(slope, dy)| slope * dy).collect();
     same("gelu with tanh", &y, golden.tensor("out.output"), 1e-14);
@@ -144,7 +145,7 @@ fn plain_activations_are_what_their_papers_say() {
 
 /// y, and the gradients of both halves.
 fn gated<T: Real>(kind: Activation, x: &[T], width: usize, dy: &[T]) -> [Vec<T>; 2] {
-    let (mut y, mut dx) = (vec![T::of(f64::NAN); x.len() / 2], vec![T::of(f64::NAN); x.len()]);
+    let (mut y, mut dx) = (vec![T::round_from(f64::NAN); x.len() / 2], vec![T::round_from(f64::NAN); x.len()]);
     gated_forward(kind, x, width, &mut y).unwrap();
     gated_backward(kind, x, width, dy, &mut dx).unwrap();
     [y, dx]
@@ -160,11 +161,11 @@ fn gated_products_of_every_size() {
                 let mut random = Random::new((tokens * width) as u64);
                 let x: Vec<f32> = random.numbers(tokens * 2 * width).iter().map(|x| 8.0 * x).collect();
                 let dy = random.numbers(tokens * width);
-                let (mut y, mut dx) = (Guarded::new(dy.len()), Guarded::new(x.len()));
-                gated_forward(kind, &x, width, y.inner()).unwrap();
-                gated_backward(kind, &x, width, &dy, dx.inner()).unwrap();
-                let (y, dx) = (y.take(), dx.take());
-                let [y64, dx64] = gated(kind, &wide(&x), width, &wide(&dy));
+                let (mut y, mut dx) = (GuardedBuffer::new(dy.len()), GuardedBuffer::new(x.len()));
+                gated_forward(kind, &x, width, y.as_mut_slice()).unwrap();
+                gated_backward(kind, &x, width, &dy, dx.as_mut_slice()).unwrap();
+                let (y, dx) = (y.into_checked(), dx.into_checked());
+                let [y64, dx64] = gated(kind, &to_f64(&x), width, &to_f64(&dy));
                 // Each number against its own size: of dg, that of the terms of the slope.
                 let g: Vec<f32> = x.chunks_exact(2 * width).flat_map(|row| row[..width].to_vec()).collect();
                 let terms = &truth(kind, &g)[2];

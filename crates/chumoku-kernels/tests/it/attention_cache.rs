@@ -1,8 +1,8 @@
 //! Caches that grow, and merging of parts, against attention over all keys.
 
 use crate::common::each_isa;
-use chumoku_kernels::{Attention, Causal, Heads, HeadsMut, KeyValueCache, Partial, bf16, merge_attention};
-use testkit::{Random, Tolerance, compare, wide};
+use chumoku_kernels::{Attention, Causal, Heads, HeadsMut, KeyValueCache, PartialAttention, bf16, merge_attention};
+use testkit::{Random, Tolerance, compare, to_f64};
 
 const CLOSE: Tolerance = Tolerance { relative: 2e-6, absolute: 1e-6 };
 
@@ -50,7 +50,7 @@ fn check_decoding() {
             let (output, _) = attend(&args, [batch, heads, n, value_dim]);
             for (pair, rows) in output.chunks((n * value_dim).max(1)).enumerate() {
                 let expected = &expected[(pair * length + at) * value_dim..][..n * value_dim];
-                compare("decode", rows, &wide(expected), CLOSE).unwrap();
+                compare("decode", rows, &to_f64(expected), CLOSE).unwrap();
             }
             at += n;
         }
@@ -126,17 +126,17 @@ fn check_merging() {
     for cuts in [vec![0, keys], vec![0, 1, 9, 22, keys], vec![0, 0, 12, 12, keys]] {
         let parts: Vec<_> = cuts.windows(2).map(|cut| part(cut[0], cut[1])).collect();
         let merged = merged(&parts, shape);
-        compare("output", &merged.0, &wide(&expected), CLOSE).unwrap();
-        compare("log-sum-exp", &merged.1, &wide(&expected_lse), CLOSE).unwrap();
+        compare("output", &merged.0, &to_f64(&expected), CLOSE).unwrap();
+        compare("log-sum-exp", &merged.1, &to_f64(&expected_lse), CLOSE).unwrap();
     }
 }
 
 fn merged(parts: &[(Vec<f32>, Vec<f32>)], shape: [usize; 4]) -> (Vec<f32>, Vec<f32>) {
     let size: usize = shape.iter().product();
     let (mut output, mut lse) = (vec![f32::NAN; size], vec![f32::NAN; size / shape[3]]);
-    let parts: Vec<Partial<f32>> = parts
+    let parts: Vec<PartialAttention<f32>> = parts
         .iter()
-        .map(|(output, lse)| Partial { output: Heads::bhld(output, shape).unwrap(), log_sum_exp: lse })
+        .map(|(output, lse)| PartialAttention { output: Heads::bhld(output, shape).unwrap(), log_sum_exp: lse })
         .collect();
     merge_attention(&parts, HeadsMut::bhld(&mut output, shape).unwrap(), Some(&mut lse)).unwrap();
     (output, lse)
@@ -157,7 +157,7 @@ fn merging_nothing() {
     assert!(merged(&[part(nan, 0.0), part(3.0, 0.0)], shape).0[0].is_nan());
     assert!(merged(&[part(1.0, nan), part(3.0, 0.0)], shape).1[0].is_nan());
     let (y, lse) = (vec![1.0f32; 2], [0.0]);
-    let wrong = Partial { output: Heads::bhld(&y, [1, 1, 2, 1]).unwrap(), log_sum_exp: &lse };
+    let wrong = PartialAttention { output: Heads::bhld(&y, [1, 1, 2, 1]).unwrap(), log_sum_exp: &lse };
     let mut output = [0.0];
     let error = merge_attention(&[wrong], HeadsMut::bhld(&mut output, shape).unwrap(), None).unwrap_err();
     assert_eq!(error.to_string(), "merge: output of a part: expected 1 rows in sequence 0, got 2");
@@ -250,7 +250,7 @@ fn what_no_window_reaches_is_forgotten() {
             let (output, _) = attend(&args, [2, 1, n, dim]);
             for (s, rows) in output.chunks(n * dim).enumerate() {
                 let expected = &expected[(s * length + at) * dim..][..n * dim];
-                compare("window", rows, &wide(expected), CLOSE).unwrap();
+                compare("window", rows, &to_f64(expected), CLOSE).unwrap();
             }
             at += n;
             assert_eq!(cache.positions(), [at; 2]);

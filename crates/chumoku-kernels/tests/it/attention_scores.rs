@@ -3,8 +3,8 @@
 
 use crate::common::each_isa;
 use chumoku_kernels::{
-    Attention, Causal, Element, Heads, Mask, MaskView, Stage, Statistics, Top, bf16, f16,
-    reference::{Row, attention_row},
+    Attention, AttentionStatistics, Causal, Element, Heads, Mask, MaskView, ScoreStage, TopKeys, bf16, f16,
+    reference::{AttentionRow, attention_row},
 };
 use testkit::{Random, Tolerance, compare};
 
@@ -30,7 +30,7 @@ impl<T: Element> Case<T> {
         let (queries, keys) = (sizes[random.below(8)], sizes[random.below(8)]);
         let (dim, value_dim) = (1 + random.below(40), 1 + random.below(5));
         let shape = [batch, key_heads * group, key_heads, queries, keys, dim, value_dim];
-        let mut numbers = |n: usize| (0..n).map(|_| T::of(random.number() * 2.0)).collect::<Vec<T>>();
+        let mut numbers = |n: usize| (0..n).map(|_| T::round_from(random.number() * 2.0)).collect::<Vec<T>>();
         let data = [
             numbers(batch * key_heads * group * queries * dim),
             numbers(batch * key_heads * keys * dim),
@@ -92,7 +92,7 @@ impl<T: Element> Case<T> {
     /// Additive masks with −∞ where the boolean one forbids.
     fn additive(&self) -> Vec<T::Sum> {
         let entry = |(n, &allowed): (usize, &bool)| if allowed { (n % 13) as f64 / 7.0 } else { f64::NEG_INFINITY };
-        self.boolean.iter().enumerate().map(entry).map(T::Sum::of).collect()
+        self.boolean.iter().enumerate().map(entry).map(T::Sum::round_from).collect()
     }
 
     fn sizes(&self, s: usize) -> (usize, usize) {
@@ -104,8 +104,8 @@ fn wide<S: Element>(x: &[S]) -> Vec<f64> {
     x.iter().map(|x| x.to_f64()).collect()
 }
 
-fn scores<T: Element>(args: &Attention<T>, stage: Stage, s: usize, h: usize, len: usize) -> Vec<f64> {
-    let mut scores = vec![T::Sum::of(f64::NAN); len];
+fn scores<T: Element>(args: &Attention<T>, stage: ScoreStage, s: usize, h: usize, len: usize) -> Vec<f64> {
+    let mut scores = vec![T::Sum::round_from(f64::NAN); len];
     args.scores(stage, s, h, &mut scores).unwrap();
     wide(&scores)
 }
@@ -117,17 +117,17 @@ fn against_reference<T: Element>(seeds: std::ops::Range<u64>, tolerance: Toleran
         case.check(&case.additive(), |args| {
             for (s, h) in (0..batch).flat_map(|s| (0..heads).map(move |h| (s, h))) {
                 let (queries, keys) = case.sizes(s);
-                let rows: Vec<Row> = (0..queries).map(|i| attention_row(args, s, h, i)).collect();
+                let rows: Vec<AttentionRow> = (0..queries).map(|i| attention_row(args, s, h, i)).collect();
                 let name = format!("{} {seed} {:?} {s} {h}", T::NAME, case.shape);
                 let weights: Vec<f64> = rows.iter().flat_map(|row| row.weights.clone()).collect();
                 compare(&name, &wide(&args.weights(s, h).unwrap()), &weights, tolerance).unwrap();
                 let score = |score: &Option<f64>| score.unwrap_or(f64::NEG_INFINITY);
                 let masked: Vec<f64> = rows.iter().flat_map(|row| row.scores.iter().map(score)).collect();
-                compare(&name, &scores(args, Stage::Masked, s, h, queries * keys), &masked, tolerance).unwrap();
+                compare(&name, &scores(args, ScoreStage::Masked, s, h, queries * keys), &masked, tolerance).unwrap();
                 // Scaled and capped scores are those of attention without masks.
                 let plain = Attention::new(args_query(&case), args_key(&case), args_value(&case)).scale(0.3);
-                for (stage, plain) in [(Stage::Scaled, plain), (Stage::Capped, plain.softcap(1.5))] {
-                    if stage == Stage::Capped && !case.has(0) {
+                for (stage, plain) in [(ScoreStage::Scaled, plain), (ScoreStage::Capped, plain.softcap(1.5))] {
+                    if stage == ScoreStage::Capped && !case.has(0) {
                         continue;
                     }
                     let row = |i| attention_row(&plain, s, h, i).scores.into_iter().take(keys).flatten();
@@ -201,8 +201,8 @@ fn check_statistics() {
             let mut top_keys = vec![Some(usize::MAX); entropy.len() * count];
             let mut top_weights = vec![f32::NAN; entropy.len() * count];
             let run = |mass: &mut [f32], entropy: &mut [f32], keys: &mut [_], weights: &mut [f32]| {
-                let top = Some(Top { count, keys, weights });
-                args.statistics(Statistics { mass: Some(mass), entropy: Some(entropy), top }).unwrap();
+                let top = Some(TopKeys { count, keys, weights });
+                args.statistics(AttentionStatistics { mass: Some(mass), entropy: Some(entropy), top }).unwrap();
             };
             run(&mut mass, &mut entropy, &mut top_keys, &mut top_weights);
             let (want_mass, want_entropy, want_top) = expected(args, &case, count);
@@ -263,12 +263,12 @@ fn check_masked() {
             let with = |key| option(Attention::new(query, Heads::bhld(key, [1, 1, keys, dim]).unwrap(), value));
             let (clean, poisoned) = (with(&clean), with(&poisoned));
             let len = queries * if n == 2 { 30 } else { keys };
-            for stage in [Stage::Masked, Stage::Weights] {
+            for stage in [ScoreStage::Masked, ScoreStage::Weights] {
                 assert_eq!(scores(&clean, stage, 0, 0, len), scores(&poisoned, stage, 0, 0, len), "{poison} {n}");
             }
             let entropy = |args: &Attention<f32>| {
                 let mut entropy = vec![f32::NAN; queries];
-                args.statistics(Statistics { entropy: Some(&mut entropy), ..Default::default() }).unwrap();
+                args.statistics(AttentionStatistics { entropy: Some(&mut entropy), ..Default::default() }).unwrap();
                 entropy
             };
             assert_eq!(entropy(&clean), entropy(&poisoned));
@@ -301,7 +301,7 @@ fn distances_of_alibi_may_be_of_any_size() {
     let view = Heads::bhld(&x, [1, 1, 3, 2]).unwrap();
     for offset in [i64::MIN, i64::MAX] {
         let args = Attention::new(view, view, view).alibi(&[1.0]).window(None, None, Causal::Offset(offset));
-        let found = scores(&args, Stage::Masked, 0, 0, 9);
+        let found = scores(&args, ScoreStage::Masked, 0, 0, 9);
         let expected: Vec<f64> = (0..3).flat_map(|i| attention_row(&args, 0, 0, i).scores).flatten().collect();
         compare("scores", &found, &expected, CLOSE).unwrap();
         assert!(found.iter().all(|&score| score < -9e18));
@@ -321,7 +321,7 @@ fn packed_sequences_and_empty_ones() {
         Heads::packed(&key, &of_keys, 1, dim, dim).unwrap(),
     );
     let (mut mass, mut entropy) = (vec![f32::NAN; heads * 9], vec![f32::NAN; heads * 8]);
-    let results = Statistics { mass: Some(&mut mass), entropy: Some(&mut entropy), top: None };
+    let results = AttentionStatistics { mass: Some(&mut mass), entropy: Some(&mut entropy), top: None };
     args.statistics(results).unwrap();
     for h in 0..heads {
         // The first sequence has three queries and five keys, the second none and four, the third five and none.
@@ -344,15 +344,23 @@ fn what_does_not_fit_is_named() {
         error(args.weights(0, 1).map(|_| ())),
         "attention: sequence and head: expected below 1 and 1, got 0 and 1"
     );
-    assert_eq!(error(args.scores(Stage::Scaled, 0, 0, &mut [0.0; 8])), "attention: scores: expected 9 values, got 8");
+    assert_eq!(
+        error(args.scores(ScoreStage::Scaled, 0, 0, &mut [0.0; 8])),
+        "attention: scores: expected 9 values, got 8"
+    );
     let (mut mass, mut entropy) = ([0.0; 2], [0.0; 2]);
-    let statistics = |results: Statistics<f32>| error(args.statistics(results));
-    assert!(statistics(Statistics { mass: Some(&mut mass), ..Default::default() }).starts_with("attention: mass: "));
+    let statistics = |results: AttentionStatistics<f32>| error(args.statistics(results));
     assert!(
-        statistics(Statistics { entropy: Some(&mut entropy), ..Default::default() })
+        statistics(AttentionStatistics { mass: Some(&mut mass), ..Default::default() })
+            .starts_with("attention: mass: ")
+    );
+    assert!(
+        statistics(AttentionStatistics { entropy: Some(&mut entropy), ..Default::default() })
             .starts_with("attention: entropy: ")
     );
-    let top = Top { count: usize::MAX, keys: &mut [], weights: &mut [] };
-    assert!(statistics(Statistics { top: Some(top), ..Default::default() }).starts_with("attention: top keys: "));
+    let top = TopKeys { count: usize::MAX, keys: &mut [], weights: &mut [] };
+    assert!(
+        statistics(AttentionStatistics { top: Some(top), ..Default::default() }).starts_with("attention: top keys: ")
+    );
     assert!(args.scale(f64::NAN).weights(0, 0).unwrap_err().to_string().contains("scale"));
 }

@@ -5,7 +5,7 @@
 
 use crate::common::each_isa;
 use chumoku_kernels::*;
-use testkit::{Guarded, Random, Tolerance, compare, wide};
+use testkit::{GuardedBuffer, Random, Tolerance, compare, to_f64};
 
 fn check<T: Copy + Into<f64>>(what: &str, found: &[T], expected: &[f64], tolerance: f64) {
     compare(what, found, expected, Tolerance { relative: tolerance, absolute: 1e-9 }).unwrap();
@@ -36,9 +36,9 @@ fn gemm_of_every_shape_and_layout() {
         let mut random = Random::new((m * 7919 + n * 31 + k) as u64);
         let (a, b, bias) = (random.numbers(m * k), random.numbers(k * n), random.numbers(n));
         let old = random.numbers(m * n);
-        let (a64, b64, bias64) = (wide(&a), wide(&b), wide(&bias));
-        let expected = [Start::Zero, Start::Keep, Start::Bias(&bias64[..])].map(|start| {
-            let mut expected = wide(&old);
+        let (a64, b64, bias64) = (to_f64(&a), to_f64(&b), to_f64(&bias));
+        let expected = [OutputInit::Zero, OutputInit::Keep, OutputInit::Bias(&bias64[..])].map(|start| {
+            let mut expected = to_f64(&old);
             let (a, b) = (MatRef::new(&a64, m, k).unwrap(), MatRef::new(&b64, k, n).unwrap());
             gemm(a, b, start, MatMut::new(&mut expected, m, n).unwrap(), Precision::Highest).unwrap();
             expected
@@ -63,15 +63,15 @@ fn gemm_of_every_shape_and_layout() {
                     if bt { MatRef::new(&stored_b, n, k).unwrap().t() } else { MatRef::new(&stored_b, k, n).unwrap() };
                 for (start, expected) in expected.iter().enumerate() {
                     for (precision, tolerance) in PRECISIONS {
-                        let mut out = Guarded::new(m * n);
+                        let mut out = GuardedBuffer::new(m * n);
                         if start == 1 {
-                            out.inner().copy_from_slice(old);
+                            out.as_mut_slice().copy_from_slice(old);
                         }
-                        let start32 = [Start::Zero, Start::Keep, Start::Bias(&bias[..])][start];
-                        let c = MatMut::new(out.inner(), m, n).unwrap();
+                        let start32 = [OutputInit::Zero, OutputInit::Keep, OutputInit::Bias(&bias[..])][start];
+                        let c = MatMut::new(out.as_mut_slice(), m, n).unwrap();
                         gemm(a_ref, b_ref, start32, c, precision).unwrap();
                         let what = format!("{isa} {precision:?} {m}x{n}x{k} layout {layout} start {start}");
-                        check(&what, &out.take(), expected, tolerance);
+                        check(&what, &out.into_checked(), expected, tolerance);
                     }
                 }
             }
@@ -90,18 +90,18 @@ fn rotary_positions() {
             let x = random.numbers(tokens * stride);
             let table = RotaryTable::new(301, dim, 10000.0).unwrap();
             for starts in [None, Some(&starts[..])] {
-                let mut expected = wide(&x);
+                let mut expected = to_f64(&x);
                 let view = HeadsMut::packed(&mut expected, &offsets, heads, dim, stride).unwrap();
-                table.rotate(view, starts, Turn::Forward).unwrap();
+                table.rotate(view, starts, RotationDirection::Forward).unwrap();
                 let what = format!("{isa} rotary {heads}x{dim}");
-                let mut found = Guarded::new(x.len());
-                found.inner().copy_from_slice(&x);
-                let view = HeadsMut::packed(found.inner(), &offsets, heads, dim, stride).unwrap();
-                table.rotate(view, starts, Turn::Forward).unwrap();
-                check(&what, found.inner(), &expected, 3e-7);
-                let view = HeadsMut::packed(found.inner(), &offsets, heads, dim, stride).unwrap();
-                table.rotate(view, starts, Turn::Back).unwrap();
-                check(&format!("{what} and back"), &found.take(), &wide(&x), 6e-7);
+                let mut found = GuardedBuffer::new(x.len());
+                found.as_mut_slice().copy_from_slice(&x);
+                let view = HeadsMut::packed(found.as_mut_slice(), &offsets, heads, dim, stride).unwrap();
+                table.rotate(view, starts, RotationDirection::Forward).unwrap();
+                check(&what, found.as_mut_slice(), &expected, 3e-7);
+                let view = HeadsMut::packed(found.as_mut_slice(), &offsets, heads, dim, stride).unwrap();
+                table.rotate(view, starts, RotationDirection::Inverse).unwrap();
+                check(&format!("{what} and back"), &found.into_checked(), &to_f64(&x), 6e-7);
                 // By the definition, at a place of its own.
                 let (token, head, pair) = (100, heads - 1, dim / 2 - 1);
                 let position = (token - 6 + starts.map_or(0, |starts| starts[3])) as f64;
@@ -123,7 +123,7 @@ fn rotary_positions() {
     let mut x = [0.0f32; 12];
     let mut rotate = |table: &RotaryTable, dim: usize, starts: Option<&[usize]>| {
         let x = HeadsMut::packed(&mut x, &[0, 2, 2], 1, dim, 6).unwrap();
-        table.rotate(x, starts, Turn::Forward).map_err(|error| error.to_string())
+        table.rotate(x, starts, RotationDirection::Forward).map_err(|error| error.to_string())
     };
     let table = RotaryTable::new(2, 4, 10000.0).unwrap();
     assert_eq!(table.positions(), 2);
@@ -144,19 +144,20 @@ fn gemm_of_matrices_with_gaps() {
         let (m, n, k) = (35, 37, 70);
         let mut random = Random::new(9);
         let (a, b) = (random.numbers(4 * m * k), random.numbers(6 * k * n));
-        let (a64, b64) = (wide(&a), wide(&b));
+        let (a64, b64) = (to_f64(&a), to_f64(&b));
         let mut expected = vec![0.0; m * n];
         let strided = |rows, cols, step| (rows, cols, step * cols, step);
         let ((ar, ac, arow, acol), (br, bc, brow, bcol)) = (strided(m, k, 3), strided(k, n, 5));
         let c64 = MatMut::new(&mut expected, m, n).unwrap();
         let a64 = MatRef::strided(&a64, ar, ac, arow, acol).unwrap();
-        gemm(a64, MatRef::strided(&b64, br, bc, brow, bcol).unwrap(), Start::Zero, c64, Precision::Highest).unwrap();
+        gemm(a64, MatRef::strided(&b64, br, bc, brow, bcol).unwrap(), OutputInit::Zero, c64, Precision::Highest)
+            .unwrap();
         for (precision, tolerance) in PRECISIONS {
             // The result has gaps too, and they are left alone.
             let mut out = vec![7.0f32; m * (n + 3)];
             let c = MatMut::strided(&mut out, m, n, n + 3).unwrap();
             let a = MatRef::strided(&a, ar, ac, arow, acol).unwrap();
-            gemm(a, MatRef::strided(&b, br, bc, brow, bcol).unwrap(), Start::Zero, c, precision).unwrap();
+            gemm(a, MatRef::strided(&b, br, bc, brow, bcol).unwrap(), OutputInit::Zero, c, precision).unwrap();
             for (row, expected) in out.chunks_exact(n + 3).zip(expected.chunks_exact(n)) {
                 check(&format!("{isa} {precision:?}"), &row[..n], expected, 3.0 * tolerance);
                 assert_eq!(row[n..], [7.0; 3]);
@@ -177,7 +178,7 @@ fn each_level_keeps_the_digits_it_promises() {
         for (precision, bits) in [(Precision::Highest, 22), (Precision::High, 15), (Precision::Medium, 7)] {
             let mut c = vec![f32::NAN; m * n];
             let (a, b) = (MatRef::new(&a, m, k).unwrap(), MatRef::new(&b, k, n).unwrap());
-            gemm(a, b, Start::Zero, MatMut::new(&mut c, m, n).unwrap(), precision).unwrap();
+            gemm(a, b, OutputInit::Zero, MatMut::new(&mut c, m, n).unwrap(), precision).unwrap();
             for (at, &c) in c.iter().enumerate() {
                 let truth = f64::from(left[at / n]) * f64::from(right[at % n]);
                 let error = ((f64::from(c) - truth) / truth).abs();
@@ -200,7 +201,7 @@ fn what_is_not_finite_shows_where_it_belongs() {
             for (precision, _) in PRECISIONS {
                 let mut c = vec![0.0f32; m * n];
                 let (a, b) = (MatRef::new(&a, m, k).unwrap(), MatRef::new(&b, k, n).unwrap());
-                gemm(a, b, Start::Zero, MatMut::new(&mut c, m, n).unwrap(), precision).unwrap();
+                gemm(a, b, OutputInit::Zero, MatMut::new(&mut c, m, n).unwrap(), precision).unwrap();
                 for (at, c) in c.iter().enumerate() {
                     let touched = at / n == 3 || at % n == 11;
                     let what = format!("{isa} {precision:?} {bad} at {at}: {c}");
@@ -223,11 +224,11 @@ fn gemm_rows_do_not_depend_on_their_neighbours() {
         let bm = MatRef::new(&b, k, n).unwrap();
         for (precision, _) in PRECISIONS {
             let a_all = MatRef::new(&a, m, k).unwrap();
-            gemm(a_all, bm, Start::Zero, MatMut::new(&mut all, m, n).unwrap(), precision).unwrap();
+            gemm(a_all, bm, OutputInit::Zero, MatMut::new(&mut all, m, n).unwrap(), precision).unwrap();
             for i in [0, 5, 60] {
                 let mut one = vec![f32::NAN; n];
                 let row = MatRef::new(&a[i * k..(i + 1) * k], 1, k).unwrap();
-                gemm(row, bm, Start::Zero, MatMut::new(&mut one, 1, n).unwrap(), precision).unwrap();
+                gemm(row, bm, OutputInit::Zero, MatMut::new(&mut one, 1, n).unwrap(), precision).unwrap();
                 assert_eq!(one, all[i * n..(i + 1) * n], "{isa} {precision:?}, row {i}");
             }
         }
@@ -250,14 +251,14 @@ fn packed_products_are_the_same_to_the_bit() {
                 let b = MatRef::new(&b, k, n).unwrap();
                 let turned = MatRef::new(&turned, n, k).unwrap();
                 for precision in [Precision::Highest, Precision::Medium] {
-                    let with = |a: &[f32], rows: usize, b: Operand<f32>| {
+                    let with = |a: &[f32], rows: usize, b: Rhs<f32>| {
                         let a = MatRef::new(a, rows, k).unwrap();
-                        Product { a, b, bias: None, then: Then::Nothing, precision }.compute().unwrap()
+                        FusedGemm { a, b, bias: None, epilogue: Epilogue::Identity, precision }.compute().unwrap()
                     };
                     let whole = with(&a, m, b.into());
                     for b in [b, turned.t()] {
                         let packed = PackedMatrix::new(b, precision);
-                        let packed = Operand::new(b, packed.as_ref()).unwrap();
+                        let packed = Rhs::new(b, packed.as_ref()).unwrap();
                         assert_eq!(with(&a, m, packed), whole, "{isa} {m}x{n}x{k} {which}");
                         for i in 0..m {
                             let row = with(&a[i * k..(i + 1) * k], 1, packed);
@@ -280,12 +281,17 @@ enum After {
 }
 
 impl After {
-    fn of<'a, T: Real>(self, dropout: Option<Dropout>, other: &'a [T], slope: Option<&'a mut Vec<T>>) -> Then<'a, T> {
+    fn of<'a, T: Real>(
+        self,
+        dropout: Option<Dropout>,
+        other: &'a [T],
+        slope: Option<&'a mut Vec<T>>,
+    ) -> Epilogue<'a, T> {
         match self {
-            After::Nothing => Then::Nothing,
-            After::Add => Then::Add { dropout, residual: other },
-            After::Activate(activation) => Then::Activate { activation, dropout, slope },
-            After::Multiply => Then::Multiply { by: other },
+            After::Nothing => Epilogue::Identity,
+            After::Add => Epilogue::AddResidual { dropout, residual: other },
+            After::Activate(activation) => Epilogue::Activate { activation, dropout, slope },
+            After::Multiply => Epilogue::Multiply { factors: other },
         }
     }
 }
@@ -306,12 +312,14 @@ fn what_follows_a_product() {
         let mut random = Random::new((m + n + k) as u64);
         let (a, b, bias) = (random.numbers(m * k), random.numbers(k * n), random.numbers(n));
         let other: Vec<f32> = random.numbers(m * n).iter().map(|x| 3.0 * x).collect();
-        let [a64, b64, bias64, other64] = [&a, &b, &bias, &other].map(|x| wide(x));
+        let [a64, b64, bias64, other64] = [&a, &b, &bias, &other].map(|x| to_f64(x));
         let (a64, b64) = (MatRef::new(&a64, m, k).unwrap(), MatRef::new(&b64, k, n).unwrap());
         let plain = |&(biased, dropout, after): &(bool, Option<Dropout>, After)| {
             let mut slope = vec![];
             let (bias, then) = (biased.then_some(&bias64[..]), after.of(dropout, &other64, Some(&mut slope)));
-            let y = Product { a: a64, b: b64.into(), bias, then, precision: Precision::Highest }.compute().unwrap();
+            let y = FusedGemm { a: a64, b: b64.into(), bias, epilogue: then, precision: Precision::Highest }
+                .compute()
+                .unwrap();
             [y, slope]
         };
         let expected: Vec<[Vec<f64>; 2]> = all.iter().map(plain).collect();
@@ -326,11 +334,11 @@ fn what_follows_a_product() {
                 let same = |what: &str, found: &[f32], expected: &[f64]| {
                     compare(&format!("{isa} {precision:?} {m}x{n}x{k} {what}"), found, expected, tolerance).unwrap();
                 };
-                for b in [b.into(), Operand::new(b, packed.as_ref()).unwrap()] {
+                for b in [b.into(), Rhs::new(b, packed.as_ref()).unwrap()] {
                     for (&(biased, dropout, after), [y64, slope64]) in all.iter().zip(expected) {
-                        let with = |then: Then<'_, f32>| {
+                        let with = |then: Epilogue<'_, f32>| {
                             let bias = biased.then_some(&bias[..]);
-                            Product { a, b, bias, then, precision }.compute().unwrap()
+                            FusedGemm { a, b, bias, epilogue: then, precision }.compute().unwrap()
                         };
                         let mut slope = vec![f32::NAN; 3];
                         let y = with(after.of(dropout, other, Some(&mut slope)));
@@ -359,19 +367,19 @@ fn gradients_of_weights_sum_over_many_rows() {
         for (m, n, k) in [(40, 33, 2500), (16, 600, 1100), (530, 20, 3000)] {
             let mut random = Random::new(k as u64);
             let (dy, x, old) = (random.numbers(k * m), random.numbers(k * n), random.numbers(m * n));
-            let (dy64, x64) = (wide(&dy), wide(&x));
-            let mut expected = wide(&old);
+            let (dy64, x64) = (to_f64(&dy), to_f64(&x));
+            let mut expected = to_f64(&old);
             let (a, b) = (MatRef::new(&dy64, k, m).unwrap().t(), MatRef::new(&x64, k, n).unwrap());
-            gemm(a, b, Start::Keep, MatMut::new(&mut expected, m, n).unwrap(), Precision::Highest).unwrap();
+            gemm(a, b, OutputInit::Keep, MatMut::new(&mut expected, m, n).unwrap(), Precision::Highest).unwrap();
             for (precision, tolerance) in PRECISIONS {
                 let run = |threads: usize| {
                     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-                    let mut c = Guarded::new(m * n);
-                    c.inner().copy_from_slice(&old);
+                    let mut c = GuardedBuffer::new(m * n);
+                    c.as_mut_slice().copy_from_slice(&old);
                     let (a, b) = (MatRef::new(&dy, k, m).unwrap().t(), MatRef::new(&x, k, n).unwrap());
-                    let out = MatMut::new(c.inner(), m, n).unwrap();
-                    pool.install(|| gemm(a, b, Start::Keep, out, precision)).unwrap();
-                    c.take()
+                    let out = MatMut::new(c.as_mut_slice(), m, n).unwrap();
+                    pool.install(|| gemm(a, b, OutputInit::Keep, out, precision)).unwrap();
+                    c.into_checked()
                 };
                 let c = run(1);
                 check(&format!("{isa} {precision:?} {m}x{n}x{k}"), &c, &expected, 3.0 * tolerance);
@@ -389,8 +397,8 @@ fn normalisation_activation_softmax_sums_and_optimiser() {
             let n = rows * width;
             let (x, dy) = (random.numbers(n), random.numbers(n));
             let (gamma, beta) = (random.numbers(width), random.numbers(width));
-            let (x64, dy64) = (wide(&x), wide(&dy));
-            let (gamma64, beta64) = (wide(&gamma), wide(&beta));
+            let (x64, dy64) = (to_f64(&x), to_f64(&dy));
+            let (gamma64, beta64) = (to_f64(&gamma), to_f64(&beta));
             let at = format!("{isa} {rows}x{width}");
 
             // Layer norm. Width 1 has no variance: its gradient is all rounding, so epsilon is kept large.
@@ -398,7 +406,7 @@ fn normalisation_activation_softmax_sums_and_optimiser() {
             let n64 = layer_norm_forward(&x64, [&gamma64, &beta64], 1e-3).unwrap();
             check(&format!("{at} norm"), &n32.y, &n64.y, 5e-6);
             for residual in [None, Some(&x)] {
-                let wide_residual = residual.map(|residual| wide(residual));
+                let wide_residual = residual.map(|residual| to_f64(residual));
                 let (mut dg, mut db) = (vec![0.5f32; width], vec![0.5f32; width]);
                 let (mut dg64, mut db64) = (vec![0.5f64; width], vec![0.5f64; width]);
                 let backward = LayerNormBackward {
@@ -427,28 +435,38 @@ fn normalisation_activation_softmax_sums_and_optimiser() {
 
             for kind in ACTIVATIONS {
                 let x: Vec<f32> = x.iter().map(|x| x * 7.0).collect();
-                let x64 = wide(&x);
-                let (mut y, mut dx) = (Guarded::new(n), Guarded::new(n));
-                activation_forward(kind, &x, y.inner()).unwrap();
-                activation_backward(kind, &x, &dy, dx.inner()).unwrap();
+                let x64 = to_f64(&x);
+                let (mut y, mut dx) = (GuardedBuffer::new(n), GuardedBuffer::new(n));
+                activation_forward(kind, &x, y.as_mut_slice()).unwrap();
+                activation_backward(kind, &x, &dy, dx.as_mut_slice()).unwrap();
                 let (mut y64, mut dx64) = (vec![f64::NAN; n], vec![f64::NAN; n]);
                 activation_forward(kind, &x64, &mut y64).unwrap();
                 activation_backward(kind, &x64, &dy64, &mut dx64).unwrap();
-                compare(&format!("{at} {kind:?}"), &y.take(), &y64, Tolerance { relative: 1e-6, absolute: 1e-6 })
-                    .unwrap();
-                compare(&format!("{at} d{kind:?}"), &dx.take(), &dx64, Tolerance { relative: 1e-6, absolute: 1e-6 })
-                    .unwrap();
+                compare(
+                    &format!("{at} {kind:?}"),
+                    &y.into_checked(),
+                    &y64,
+                    Tolerance { relative: 1e-6, absolute: 1e-6 },
+                )
+                .unwrap();
+                compare(
+                    &format!("{at} d{kind:?}"),
+                    &dx.into_checked(),
+                    &dx64,
+                    Tolerance { relative: 1e-6, absolute: 1e-6 },
+                )
+                .unwrap();
             }
 
             let mut x = x;
             if n > 3 {
                 x[0] = f32::NEG_INFINITY;
             }
-            let mut y = Guarded::new(n);
-            softmax_forward(&x, width, y.inner()).unwrap();
-            let y = y.take();
+            let mut y = GuardedBuffer::new(n);
+            softmax_forward(&x, width, y.as_mut_slice()).unwrap();
+            let y = y.into_checked();
             let mut y64 = vec![f64::NAN; n];
-            softmax_forward(&wide(&x), width, &mut y64).unwrap();
+            softmax_forward(&to_f64(&x), width, &mut y64).unwrap();
             check(&format!("{at} softmax"), &y, &y64, 1e-6);
 
             let mut sums = vec![1.0f32; width];
@@ -470,7 +488,7 @@ fn normalisation_activation_softmax_sums_and_optimiser() {
             };
             let (mut p, mut m) = (random.numbers(n), random.numbers(n));
             let mut v: Vec<f32> = random.numbers(n).iter().map(|x| x.abs() + 0.01).collect();
-            let (mut p64, mut m64, mut v64) = (wide(&p), wide(&m), wide(&v));
+            let (mut p64, mut m64, mut v64) = (to_f64(&p), to_f64(&m), to_f64(&v));
             adamw_step(&options, &mut p, &dy, [&mut m, &mut v]).unwrap();
             adamw_step(&options, &mut p64, &dy64, [&mut m64, &mut v64]).unwrap();
             check(&format!("{at} adamw"), &p, &p64, 1e-6);
@@ -502,7 +520,7 @@ fn cross_entropy_of_every_size() {
             // Every third row has no part in the loss.
             let of_row = |(row, x): (usize, f32)| if row % 3 == 2 { 0.0 } else { x.abs() + 0.1 };
             let row_weights: Vec<f32> = random.numbers(rows).into_iter().enumerate().map(of_row).collect();
-            let (logits64, weights64, row_weights64) = (wide(&logits), wide(&weights), wide(&row_weights));
+            let (logits64, weights64, row_weights64) = (to_f64(&logits), to_f64(&weights), to_f64(&row_weights));
             for (smoothing, weighted) in [(0.0, false), (0.1, false), (0.1, true), (1.0, true)] {
                 let is_row_weighted = smoothing > 0.0;
                 let options = CrossEntropy {
@@ -515,9 +533,9 @@ fn cross_entropy_of_every_size() {
                     class_weights: weighted.then_some(&weights64[..]),
                     row_weights: is_row_weighted.then_some(&row_weights64[..]),
                 };
-                let mut d = Guarded::new(logits.len());
+                let mut d = GuardedBuffer::new(logits.len());
                 let mut d64 = vec![f64::NAN; logits.len()];
-                let loss = cross_entropy(&logits, &labels, &options, d.inner()).unwrap();
+                let loss = cross_entropy(&logits, &labels, &options, d.as_mut_slice()).unwrap();
                 let loss64 = cross_entropy(&logits64, &labels, &options64, &mut d64).unwrap();
                 let at = format!("{isa} {rows}x{classes} {smoothing} {weighted}");
                 // Weights of 1 change no bit.
@@ -529,7 +547,7 @@ fn cross_entropy_of_every_size() {
                 });
                 assert!(plain == of_ones, "{at}");
                 compare(&at, &[loss], &[loss64], Tolerance { relative: 1e-5, absolute: 1e-6 }).unwrap();
-                compare(&at, &d.take(), &d64, Tolerance { relative: 1e-5, absolute: 1e-7 }).unwrap();
+                compare(&at, &d.into_checked(), &d64, Tolerance { relative: 1e-5, absolute: 1e-7 }).unwrap();
             }
         }
         // A logit that is NaN shows.
@@ -622,9 +640,9 @@ impl<'a> Tried<'a> {
 }
 
 fn run(function: fn(&[f32], &mut [f32]) -> Result<()>, x: &[f32]) -> Vec<f32> {
-    let mut y = Guarded::new(x.len());
-    function(x, y.inner()).unwrap();
-    y.take()
+    let mut y = GuardedBuffer::new(x.len());
+    function(x, y.as_mut_slice()).unwrap();
+    y.into_checked()
 }
 
 #[test]
@@ -699,7 +717,7 @@ fn threads_do_not_change_a_bit() {
                 gemm(
                     MatRef::new(&a, m, k).unwrap(),
                     MatRef::new(&b, k, n).unwrap(),
-                    Start::Zero,
+                    OutputInit::Zero,
                     MatMut::new(&mut c, m, n).unwrap(),
                     Precision::Highest,
                 )

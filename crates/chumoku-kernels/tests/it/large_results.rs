@@ -3,7 +3,7 @@
 
 use crate::common::each_isa;
 use chumoku_kernels::*;
-use testkit::{Random, Tolerance, compare, wide};
+use testkit::{Random, Tolerance, compare, to_f64};
 
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
@@ -19,21 +19,21 @@ fn results_past_the_cache_are_those_of_the_plain_version() {
         let mut random = Random::new(n as u64);
         let (a, b, bias) = (random.numbers(m * k), random.numbers(k * n), random.numbers(n));
         let other = random.numbers(m * n);
-        let (a64, b64, bias64, other64) = (wide(&a), wide(&b), wide(&bias), wide(&other));
+        let (a64, b64, bias64, other64) = (to_f64(&a), to_f64(&b), to_f64(&bias), to_f64(&other));
         let dropout = Some(Dropout { rate: 0.3, random: Philox::new(7, 8) });
         let activation = Activation::Gelu;
         let precision = Precision::Highest;
-        let run64 = |then: Then<'_, f64>| {
+        let run64 = |then: Epilogue<'_, f64>| {
             let (a, b) = (MatRef::new(&a64, m, k).unwrap(), MatRef::new(&b64, k, n).unwrap());
-            Product { a, b: b.into(), bias: Some(&bias64), then, precision }.compute().unwrap()
+            FusedGemm { a, b: b.into(), bias: Some(&bias64), epilogue: then, precision }.compute().unwrap()
         };
         let mut slope64 = vec![];
-        let activated64 = run64(Then::Activate { activation, dropout, slope: Some(&mut slope64) });
-        let added64 = run64(Then::Add { dropout, residual: &other64 });
+        let activated64 = run64(Epilogue::Activate { activation, dropout, slope: Some(&mut slope64) });
+        let added64 = run64(Epilogue::AddResidual { dropout, residual: &other64 });
         each_isa(|isa| {
-            let run = |then: Then<'_, f32>| {
+            let run = |then: Epilogue<'_, f32>| {
                 let (a, b) = (MatRef::new(&a, m, k).unwrap(), MatRef::new(&b, k, n).unwrap());
-                Product { a, b: b.into(), bias: Some(&bias), then, precision }.compute().unwrap()
+                FusedGemm { a, b: b.into(), bias: Some(&bias), epilogue: then, precision }.compute().unwrap()
             };
             let same = |what: &str, found: &[f32], expected: &[f64]| {
                 assert_eq!(found.as_ptr().addr() % 64, 0, "{what}: not where it could be written past the cache");
@@ -41,9 +41,9 @@ fn results_past_the_cache_are_those_of_the_plain_version() {
                 compare(&format!("{isa} {m}x{n}x{k} {what}"), found, expected, tolerance).unwrap();
             };
             let mut slope = Vec::new();
-            same("activated", &run(Then::Activate { activation, dropout, slope: Some(&mut slope) }), &activated64);
+            same("activated", &run(Epilogue::Activate { activation, dropout, slope: Some(&mut slope) }), &activated64);
             same("slope", &slope, &slope64);
-            same("added", &run(Then::Add { dropout, residual: &other }), &added64);
+            same("added", &run(Epilogue::AddResidual { dropout, residual: &other }), &added64);
         });
     }
 }

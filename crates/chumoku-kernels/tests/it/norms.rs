@@ -3,7 +3,7 @@
 
 use crate::common::each_isa;
 use chumoku_kernels::*;
-use testkit::{Guarded, Random, Tolerance, central_difference, compare, wide};
+use testkit::{GuardedBuffer, Random, Tolerance, central_difference, compare, to_f64};
 
 /// Around the vectors of every instruction set, and the pieces of work.
 const SIZES: [(usize, usize); 12] =
@@ -18,7 +18,7 @@ fn rms<T: Real>(
     residual: Option<&[T]>,
     d_gamma: &mut [T],
 ) -> [Vec<T>; 3] {
-    let RmsNormalised { y, inverse_rms } = rms_norm_forward(x, gamma, T::of(epsilon)).unwrap();
+    let RmsNormOutput { y, inverse_rms } = rms_norm_forward(x, gamma, T::round_from(epsilon)).unwrap();
     let dx = RmsNormBackward { x, gamma, inverse_rms: &inverse_rms, dy, residual }.compute(d_gamma).unwrap();
     [y, inverse_rms, dx]
 }
@@ -46,12 +46,12 @@ fn rms_norm_of_every_size() {
                 }
                 let residual: Vec<f32> = random.numbers(rows * width).iter().map(|r| r / scale).collect();
                 for residual in [None, Some(&residual[..])] {
-                    let (x64, dy64, gamma64) = (wide(&x), wide(&dy), wide(&gamma));
-                    let residual64 = residual.map(wide);
-                    let mut d_gamma = Guarded::new(width);
-                    d_gamma.inner().fill(0.5);
+                    let (x64, dy64, gamma64) = (to_f64(&x), to_f64(&dy), to_f64(&gamma));
+                    let residual64 = residual.map(to_f64);
+                    let mut d_gamma = GuardedBuffer::new(width);
+                    d_gamma.as_mut_slice().fill(0.5);
                     let mut d_gamma64 = vec![0.5; width];
-                    let found = rms(&x, &gamma, epsilon, &dy, residual, d_gamma.inner());
+                    let found = rms(&x, &gamma, epsilon, &dy, residual, d_gamma.as_mut_slice());
                     let epsilon = f64::from(epsilon as f32);
                     let expected = rms(&x64, &gamma64, epsilon, &dy64, residual64.as_deref(), &mut d_gamma64);
                     // dx is a difference: its terms are as large as the residual and the largest of dy·γ/rms.
@@ -65,7 +65,7 @@ fn rms_norm_of_every_size() {
                         worst(&found[0], &expected[0], None),
                         worst(&found[1], &expected[1], None),
                         worst(&found[2], &expected[2], Some(&sizes)),
-                        worst(&d_gamma.take(), &d_gamma64, Some(&vec![(rows as f64).sqrt().max(0.5); width])),
+                        worst(&d_gamma.into_checked(), &d_gamma64, Some(&vec![(rows as f64).sqrt().max(0.5); width])),
                     ];
                     let what = format!("{isa} {rows}x{width} {scale:e}: {errors:?}");
                     for (largest, error) in largest.iter_mut().zip(errors) {
@@ -148,14 +148,14 @@ fn layer_norm_without_a_bias_is_that_with_a_bias_of_zeros() {
     fn check<T: Real>(what: &str) {
         for (rows, width) in SIZES {
             let mut random = Random::new((rows * width) as u64);
-            let mut numbers = |n: usize| -> Vec<T> { (0..n).map(|_| T::of(random.number())).collect() };
+            let mut numbers = |n: usize| -> Vec<T> { (0..n).map(|_| T::round_from(random.number())).collect() };
             let (x, dy, residual) = (numbers(rows * width), numbers(rows * width), numbers(rows * width));
             let (gamma, zeros) = (numbers(width), vec![T::ZERO; width]);
-            let with = layer_norm_forward(&x, [&gamma, &zeros], T::of(1e-3)).unwrap();
-            let without = layer_norm_forward_without_bias(&x, &gamma, T::of(1e-3)).unwrap();
-            let all = |n: &Normalised<T>| [n.y.clone(), n.mean.clone(), n.inverse_deviation.clone()];
+            let with = layer_norm_forward(&x, [&gamma, &zeros], T::round_from(1e-3)).unwrap();
+            let without = layer_norm_forward_without_bias(&x, &gamma, T::round_from(1e-3)).unwrap();
+            let all = |n: &LayerNormOutput<T>| [n.y.clone(), n.mean.clone(), n.inverse_deviation.clone()];
             assert_eq!(all(&with), all(&without), "{what} {rows}x{width}");
-            let Normalised { mean, inverse_deviation, .. } = &with;
+            let LayerNormOutput { mean, inverse_deviation, .. } = &with;
             for residual in [None, Some(&residual[..])] {
                 let backward = LayerNormBackward { x: &x, gamma: &gamma, mean, inverse_deviation, dy: &dy, residual };
                 let (mut d_gamma, mut d_beta, mut other) = (zeros.clone(), zeros.clone(), zeros.clone());

@@ -4,7 +4,7 @@
 
 use crate::common::each_isa;
 use chumoku_kernels::*;
-use testkit::{Guarded, Random, Tolerance, compare, wide};
+use testkit::{GuardedBuffer, Random, Tolerance, compare, to_f64};
 
 /// The levels with the largest relative error of a result that each may have.
 const PRECISIONS: [(Precision, f64); 3] =
@@ -26,7 +26,7 @@ fn offsets_of(lengths: &[usize]) -> Vec<usize> {
 
 /// What one layer is given.
 struct Layer {
-    cell: Cell,
+    cell: RecurrentCell,
     hidden: usize,
     weight: Vec<f32>,
     bias: Vec<f32>,
@@ -35,7 +35,7 @@ struct Layer {
 }
 
 impl Layer {
-    fn new(cell: Cell, hidden: usize, tokens: usize) -> Layer {
+    fn new(cell: RecurrentCell, hidden: usize, tokens: usize) -> Layer {
         let mut random = Random::new((cell.gates() * 1000 + hidden * 10 + tokens) as u64);
         let width = cell.gates() * hidden;
         let share = 1.5 / (hidden as f32).sqrt();
@@ -63,20 +63,20 @@ fn run<T: Real>(
     let trace = r.forward(weight.t().into(), bias, projections.to_vec(), out).unwrap();
     let y_rows: Vec<T> = y.chunks(n + gap).flat_map(|row| row[..n].to_vec()).collect();
     // dy has gaps too.
-    let spread: Vec<T> = dy.chunks(n).flat_map(|row| [row, &vec![T::of(f64::NAN); gap]].concat()).collect();
+    let spread: Vec<T> = dy.chunks(n).flat_map(|row| [row, &vec![T::round_from(f64::NAN); gap]].concat()).collect();
     let dy = MatRef::strided(&spread, tokens, n, n + gap, 1).unwrap();
     let deltas = r.backward(weight.into(), &trace, dy).unwrap();
     let hidden = deltas.hidden().to_vec();
-    [trace.gates, trace.state, trace.previous, y_rows, deltas.input, hidden]
+    [trace.gates, trace.state, trace.previous_outputs, y_rows, deltas.input, hidden]
 }
 
 const NAMES: [&str; 6] = ["gates", "state", "previous", "y", "d input", "d hidden"];
 
 fn run_f32(layer: &Layer, r: &Recurrence<'_>) -> [Vec<f32>; 6] {
     let tokens = *r.offsets.last().unwrap();
-    let mut y = Guarded::new(tokens * (layer.hidden + GAP));
-    let found = run(r, [&layer.weight, &layer.bias, &layer.projections, &layer.dy], y.inner(), GAP);
-    let y = y.take();
+    let mut y = GuardedBuffer::new(tokens * (layer.hidden + GAP));
+    let found = run(r, [&layer.weight, &layer.bias, &layer.projections, &layer.dy], y.as_mut_slice(), GAP);
+    let y = y.into_checked();
     assert!(
         y.chunks(layer.hidden + GAP).all(|row| row[layer.hidden..].iter().all(|x| x.is_nan())),
         "a gap was touched"
@@ -87,12 +87,12 @@ fn run_f32(layer: &Layer, r: &Recurrence<'_>) -> [Vec<f32>; 6] {
 #[test]
 fn every_cell_of_every_width_and_length() {
     each_isa(|isa| {
-        for cell in Cell::ALL {
+        for cell in RecurrentCell::ALL {
             for hidden in [1, 5, 16, 33, 70] {
                 for lengths in LENGTHS {
                     let offsets = offsets_of(lengths);
                     let layer = Layer::new(cell, hidden, *offsets.last().unwrap());
-                    let inputs = [&layer.weight, &layer.bias, &layer.projections, &layer.dy].map(|x| wide(x));
+                    let inputs = [&layer.weight, &layer.bias, &layer.projections, &layer.dy].map(|x| to_f64(x));
                     for is_reversed in [false, true] {
                         let r = layer.recurrence(&offsets, is_reversed, Precision::Highest);
                         let mut y = vec![f64::NAN; layer.dy.len()];
@@ -118,7 +118,7 @@ fn neither_threads_nor_neighbours_change_a_bit() {
     let lengths = [5, 0, 19, 1, 19, 30, 2, 8, 11];
     let offsets = offsets_of(&lengths);
     each_isa(|isa| {
-        for cell in Cell::ALL {
+        for cell in RecurrentCell::ALL {
             let layer = Layer::new(cell, 48, *offsets.last().unwrap());
             for (precision, _) in PRECISIONS {
                 for is_reversed in [false, true] {
@@ -157,7 +157,7 @@ fn neither_threads_nor_neighbours_change_a_bit() {
 fn what_is_not_finite_stays_in_its_sequence() {
     let offsets = offsets_of(&[4, 6, 5]);
     each_isa(|isa| {
-        for cell in Cell::ALL {
+        for cell in RecurrentCell::ALL {
             let mut layer = Layer::new(cell, 20, 15);
             let width = cell.gates() * 20;
             let r = layer.recurrence(&offsets, false, Precision::Highest);
@@ -178,7 +178,7 @@ fn what_is_not_finite_stays_in_its_sequence() {
 #[test]
 fn what_does_not_fit_is_refused() {
     let offsets = [0, 2, 5];
-    let layer = Layer::new(Cell::Gru, 4, 5);
+    let layer = Layer::new(RecurrentCell::Gru, 4, 5);
     let r = layer.recurrence(&offsets, false, Precision::Highest);
     let weight = MatRef::new(&layer.weight, 12, 4).unwrap();
     let forward = |r: &Recurrence<'_>, weight: MatRef<'_, f32>, bias: &[f32], projections: &[f32], rows: usize| {
@@ -203,13 +203,13 @@ fn what_does_not_fit_is_refused() {
     }
     let (dy, short) = (MatRef::new(&layer.dy, 5, 4).unwrap(), MatRef::new(&layer.dy[..16], 4, 4).unwrap());
     let turned = MatRef::new(&layer.dy, 4, 5).unwrap().t();
-    let backward = |weight: MatRef<'_, f32>, trace: &Trace<f32>, dy| {
+    let backward = |weight: MatRef<'_, f32>, trace: &RecurrentActivations<f32>, dy| {
         r.backward(weight.into(), trace, dy).map(drop).map_err(|error| error.to_string())
     };
     let [mut no_gates, mut no_state, mut no_previous] = [(); 3].map(|()| trace.clone());
     no_gates.gates.pop();
     no_state.state.clear();
-    no_previous.previous.push(0.0);
+    no_previous.previous_outputs.push(0.0);
     backward(weight, &trace, dy).unwrap();
     for (found, argument) in [
         (backward(weight.t(), &trace, dy), "weight"),

@@ -1,13 +1,13 @@
 //! Sparse products and the solver, against plain arithmetic in f64.
 
-use super::super::columns::{Columns, padded};
-use super::super::newton::{Solver, Stop};
-use super::super::numbers_of;
-use super::super::problem::{Problem, Vector};
+use super::super::column_matrix::{ColumnMatrix, padded_width};
+use super::super::label_ids_of;
+use super::super::newton::{NewtonSolver, StopCriteria};
+use super::super::objective::{DualVector, LogisticObjective};
 use super::noise;
 
 /// A matrix of small numbers, a third of them stored, by columns; and all of them by rows.
-fn random_columns(rows: usize, columns: usize, seed: u64) -> (Columns, Vec<Vec<f64>>) {
+fn random_columns(rows: usize, columns: usize, seed: u64) -> (ColumnMatrix, Vec<Vec<f64>>) {
     let mut random = noise(seed);
     let mut plain = vec![vec![0.0; columns]; rows];
     let (mut starts, mut indices, mut values) = (vec![0], Vec::new(), Vec::new());
@@ -22,7 +22,7 @@ fn random_columns(rows: usize, columns: usize, seed: u64) -> (Columns, Vec<Vec<f
         }
         starts.push(indices.len());
     }
-    (Columns::new(starts, indices, values, rows), plain)
+    (ColumnMatrix::new(starts, indices, values, rows), plain)
 }
 
 fn random_dense(length: usize, seed: u64) -> Vec<f32> {
@@ -35,7 +35,7 @@ fn products_are_those_of_plain_loops() {
         let (x, plain) = random_columns(rows, columns, 1);
         // Outputs on both sides of every panel's edge.
         for outputs in [1, 2, 3, 4, 5, 8, 9, 12, 13, 15, 16, 17, 33] {
-            let width = padded(outputs);
+            let width = padded_width(outputs);
             let mut a = random_dense(rows * width, 2);
             a.chunks_exact_mut(width).for_each(|row| row[outputs..].fill(0.0));
             let weight = |column: usize, k: usize| -> f64 {
@@ -61,22 +61,22 @@ fn products_are_those_of_plain_loops() {
 }
 
 /// Problems of 50 random rows with `classes` classes, handed to `test`: of fewer features than rows, and of more.
-fn with_problem(classes: usize, test: impl Fn(&Problem)) {
+fn with_problem(classes: usize, test: impl Fn(&LogisticObjective)) {
     for features in [12, 80] {
         with_features(classes, features, &test);
     }
 }
 
-fn with_features(classes: usize, features: usize, test: &impl Fn(&Problem)) {
+fn with_features(classes: usize, features: usize, test: &impl Fn(&LogisticObjective)) {
     let (x, _) = random_columns(50, features, 4);
     let labels: Vec<u32> = noise(5).take(50).map(|n| (n % classes as u64) as u32).collect();
     let row_weights: Vec<f32> = noise(6).take(50).map(|n| (n % 4) as f32 * 0.5).collect();
     let outputs = if classes == 2 { 1 } else { classes };
     let prior = random_dense(outputs, 7);
-    test(&Problem {
+    test(&LogisticObjective {
         x: &x,
-        labels: &numbers_of(&labels),
-        is_set: false,
+        labels: &label_ids_of(&labels),
+        is_multi_label: false,
         row_weights: &row_weights,
         outputs,
         prior: &prior,
@@ -84,21 +84,25 @@ fn with_features(classes: usize, features: usize, test: &impl Fn(&Problem)) {
 }
 
 /// A point, or a change of one, with its scores.
-fn random_vector(problem: &Problem, seed: u64) -> Vector {
+fn random_vector(problem: &LogisticObjective, seed: u64) -> DualVector {
     let rows = problem.x.num_rows();
     let mut vector = problem.zero();
     let dual: Vec<f32> = random_dense(rows * problem.outputs, seed).iter().map(|x| 0.1 * x).collect();
-    problem.begin_at(&dual, &random_dense(problem.outputs, seed + 100), &mut vector);
+    problem.set_point(&dual, &random_dense(problem.outputs, seed + 100), &mut vector);
     problem.fill_scores(&mut vector, &mut Vec::new());
     vector
 }
 
-fn moved(from: &Vector, by: &Vector, length: f32) -> Vector {
+fn moved(from: &DualVector, by: &DualVector, length: f32) -> DualVector {
     let add = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a + length * b).collect();
-    Vector { dual: add(&from.dual, &by.dual), scores: add(&from.scores, &by.scores), bias: add(&from.bias, &by.bias) }
+    DualVector {
+        dual: add(&from.dual, &by.dual),
+        scores: add(&from.scores, &by.scores),
+        bias: add(&from.bias, &by.bias),
+    }
 }
 
-fn gradient(problem: &Problem, at: &Vector, c: f32) -> Vector {
+fn gradient(problem: &LogisticObjective, at: &DualVector, c: f32) -> DualVector {
     let mut probabilities = at.dual.clone();
     problem.probabilities(at, &mut probabilities);
     let mut gradient = problem.zero();
@@ -125,7 +129,7 @@ fn the_gradient_is_that_of_central_differences() {
                 } else {
                     aside.bias[cell - at.dual.len()] = 1.0;
                 }
-                let objective = |length: f32| problem.objective(&moved(&at, &aside, length), 0.7);
+                let objective = |length: f32| problem.value(&moved(&at, &aside, length), 0.7);
                 let difference = (objective(0.003) - objective(-0.003)) / 0.006;
                 let slope = gradient.dot(&aside);
                 assert!(
@@ -146,7 +150,7 @@ fn what_a_step_adds_to_the_bias_penalty_is_the_difference() {
         (step.dual, step.scores) = (zero.dual, zero.scores);
         let end = moved(&at, &step, 0.5);
         let losses = problem.loss(&end, 0.0, &step) - problem.loss(&at, 0.0, &step);
-        let difference = problem.objective(&end, 1.0) - problem.objective(&at, 1.0) - losses;
+        let difference = problem.value(&end, 1.0) - problem.value(&at, 1.0) - losses;
         assert!((problem.bias_penalty_added(&at, 0.5, &step) - difference).abs() < 1e-6);
         assert!((problem.loss(&at, 0.5, &step) - problem.loss(&end, 0.0, &step)).abs() < 1e-4);
     });
@@ -187,7 +191,7 @@ fn the_hessian_is_that_of_differences_of_the_gradient() {
     }
 }
 
-const TIGHT: Stop<'static> = Stop { tolerance: 1e-5, is_cancelled: &|| false, progress: &|_, _| () };
+const TIGHT: StopCriteria<'static> = StopCriteria { tolerance: 1e-5, is_cancelled: &|| false, progress: &|_, _| () };
 
 #[test]
 fn the_solution_has_no_slope_and_no_better_neighbour() {
@@ -195,14 +199,14 @@ fn the_solution_has_no_slope_and_no_better_neighbour() {
         with_problem(classes, |problem| {
             for c in [0.1, 1.0, 100.0] {
                 let mut at = problem.start();
-                let outcome = Solver::new(problem).fit(&mut at, c, &TIGHT);
+                let outcome = NewtonSolver::new(problem).fit(&mut at, c, &TIGHT);
                 // Where features are few, many an A stands for the same weights, and rounding shows sooner.
                 let noise = if problem.x.len() < problem.x.num_rows() { 1e-3 } else { 1e-4 };
                 assert!(outcome.relative_gradient < noise, "{classes} classes, C {c}: {outcome:?}");
-                let least = problem.objective(&at, c);
+                let least = problem.value(&at, c);
                 for seed in 10..20 {
                     let aside = random_vector(problem, seed);
-                    assert!(problem.objective(&moved(&at, &aside, 0.05), c) > least);
+                    assert!(problem.value(&moved(&at, &aside, 0.05), c) > least);
                 }
             }
         });
@@ -214,7 +218,7 @@ fn every_start_leads_to_the_same_solution() {
     with_problem(4, |problem| {
         let scores = [None, Some(30), Some(31)].map(|seed| {
             let mut at = seed.map_or(problem.start(), |seed| random_vector(problem, seed));
-            Solver::new(problem).fit(&mut at, 5.0, &TIGHT);
+            NewtonSolver::new(problem).fit(&mut at, 5.0, &TIGHT);
             // What was added up on the way is still what it stands for.
             let mut again = at.clone();
             problem.fill_scores(&mut again, &mut Vec::new());
@@ -237,10 +241,16 @@ fn two_classes_as_one_output_or_two_agree() {
     let solve = |outputs: usize, c: f32| {
         let prior = vec![0.0; outputs];
         let row_weights = &[1.0; 60];
-        let problem =
-            Problem { x: &x, labels: &numbers_of(&labels), is_set: false, row_weights, outputs, prior: &prior };
+        let problem = LogisticObjective {
+            x: &x,
+            labels: &label_ids_of(&labels),
+            is_multi_label: false,
+            row_weights,
+            outputs,
+            prior: &prior,
+        };
         let mut at = problem.start();
-        Solver::new(&problem).fit(&mut at, c, &TIGHT);
+        NewtonSolver::new(&problem).fit(&mut at, c, &TIGHT);
         let scores = problem.unpadded(&at.scores);
         scores.chunks_exact(outputs).flat_map(|row| row.iter().zip(&at.bias).map(|(x, b)| x + b)).collect::<Vec<f32>>()
     };
@@ -266,17 +276,24 @@ fn a_weight_is_how_often_a_row_is_there() {
         }
         starts.push(indices.len());
     }
-    let repeated = Columns::new(starts, indices, values, again.len());
+    let repeated = ColumnMatrix::new(starts, indices, values, again.len());
     let of_again: Vec<Vec<u32>> = again.iter().map(|&row| labels[row].clone()).collect();
     let prior = [-0.3, 0.2, -1.0];
-    let stop = Stop { tolerance: 1e-6, is_cancelled: &|| false, progress: &|_, _| () };
+    let stop = StopCriteria { tolerance: 1e-6, is_cancelled: &|| false, progress: &|_, _| () };
     for is_set in [false, true] {
-        let solve = |x: &Columns, labels: &[Vec<u32>], row_weights: &[f32]| {
-            let labels = numbers_of(labels);
-            let problem = Problem { x, labels: &labels, is_set, row_weights, outputs: 3, prior: &prior };
+        let solve = |x: &ColumnMatrix, labels: &[Vec<u32>], row_weights: &[f32]| {
+            let labels = label_ids_of(labels);
+            let problem = LogisticObjective {
+                x,
+                labels: &labels,
+                is_multi_label: is_set,
+                row_weights,
+                outputs: 3,
+                prior: &prior,
+            };
             let mut at = problem.start();
-            Solver::new(&problem).fit(&mut at, 2.0, &stop);
-            (problem.weights(&at), problem.objective(&at, 2.0))
+            NewtonSolver::new(&problem).fit(&mut at, 2.0, &stop);
+            (problem.weights(&at), problem.value(&at, 2.0))
         };
         let (weighted, value) = solve(&x, &labels, &row_weights);
         let (twice, value_of_twice) = solve(&repeated, &of_again, &vec![1.0; again.len()]);
@@ -297,32 +314,32 @@ fn labels_are_problems_of_their_own() {
         (0..60).map(|i| (0..3).filter(|k| (i / (k + 1) + i % 7) % (2 + k) == 0).collect()).collect();
     let row_weights = vec![1.0; 60];
     let prior = [-0.3, 0.2, -1.0];
-    let together = Problem {
+    let together = LogisticObjective {
         x: &x,
-        labels: &numbers_of(&labels),
-        is_set: true,
+        labels: &label_ids_of(&labels),
+        is_multi_label: true,
         row_weights: &row_weights,
         outputs: 3,
         prior: &prior,
     };
-    let stop = Stop { tolerance: 1e-6, is_cancelled: &|| false, progress: &|_, _| () };
+    let stop = StopCriteria { tolerance: 1e-6, is_cancelled: &|| false, progress: &|_, _| () };
     let mut at = together.start();
-    Solver::new(&together).fit(&mut at, 2.0, &stop);
+    NewtonSolver::new(&together).fit(&mut at, 2.0, &stop);
     let weights = together.weights(&at);
     let mut total = 0.0;
     for label in 0..3 {
         let holds: Vec<u32> = labels.iter().map(|labels| u32::from(labels.contains(&(label as u32)))).collect();
         let prior = [prior[label]];
-        let alone = Problem {
+        let alone = LogisticObjective {
             x: &x,
-            labels: &numbers_of(&holds),
-            is_set: false,
+            labels: &label_ids_of(&holds),
+            is_multi_label: false,
             row_weights: &row_weights,
             outputs: 1,
             prior: &prior,
         };
         let mut own = alone.start();
-        Solver::new(&alone).fit(&mut own, 2.0, &stop);
+        NewtonSolver::new(&alone).fit(&mut own, 2.0, &stop);
         for (feature, weight) in alone.weights(&own).iter().enumerate() {
             let found = weights[feature * 3 + label];
             assert!(
@@ -330,8 +347,8 @@ fn labels_are_problems_of_their_own() {
                 "label {label}, {feature}: {found} for {weight}"
             );
         }
-        total += alone.objective(&own, 2.0);
+        total += alone.value(&own, 2.0);
     }
-    let objective = together.objective(&at, 2.0);
+    let objective = together.value(&at, 2.0);
     assert!((objective - total).abs() < 1e-4 * total, "{objective} for {total}");
 }

@@ -72,7 +72,7 @@ fn the_same_bits_for_any_number_of_threads() {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             pool.install(|| {
                 let model = train(&data, &NgramConfig::default()).unwrap();
-                let logits: Vec<u32> = model.logits_of(&texts).iter().map(|x| x.to_bits()).collect();
+                let logits: Vec<u32> = model.logits_batch(&texts).iter().map(|x| x.to_bits()).collect();
                 (bits(&model), logits, *model.report().unwrap())
             })
         };
@@ -96,18 +96,18 @@ fn what_was_found_leads_to_the_same_model() {
         let config = NgramConfig { tolerance: 1e-5, ..NgramConfig::default() };
         let config_of = |c| NgramConfig { c_grid: vec![c], c_without_validation: c, ..config.clone() };
         let from = |data: &NgramData<'_>, config: &NgramConfig, found| {
-            NgramModel::train_from(data, config, found, &AtomicBool::new(false), &|_| ()).unwrap()
+            NgramModel::train_warm(data, config, found, &AtomicBool::new(false), &|_| ()).unwrap()
         };
         let (model, found) = from(&chosen, &config, WarmStart::default());
         let config = config_of(model.report().unwrap().c);
         let mut without_texts = from(&chosen, &config, WarmStart::default()).1;
-        without_texts.forget_texts();
+        without_texts.drop_ngrams();
         let fresh = from(&all, &config, WarmStart::default()).0;
         for found in [found, without_texts] {
             let warm = from(&all, &config, found).0;
             assert_eq!(bits(&warm).0, bits(&fresh).0);
             assert!(warm.report().unwrap().products < fresh.report().unwrap().products);
-            for (warm, fresh) in warm.logits_of(&texts).iter().zip(fresh.logits_of(&texts)) {
+            for (warm, fresh) in warm.logits_batch(&texts).iter().zip(fresh.logits_batch(&texts)) {
                 assert!((warm - fresh).abs() < 0.01, "{warm} {fresh}");
             }
         }
@@ -149,7 +149,7 @@ fn one_text_and_many_give_the_same_logits() {
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let model = train(&data(&texts, &labels, 3), &NgramConfig::default()).unwrap();
     let single: Vec<f32> = texts.iter().flat_map(|text| model.logits(text)).collect();
-    assert_eq!(single, model.logits_of(&texts));
+    assert_eq!(single, model.logits_batch(&texts));
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn tensors_and_scheme_are_all_of_a_model() {
         let scheme = serde_json::from_str(&serde_json::to_string(model.scheme()).unwrap()).unwrap();
         let again = NgramModel::from_tensors(scheme, model.tensors(), false).unwrap();
         assert_eq!(bits(&model), bits(&again));
-        assert_eq!(model.logits_of(&texts), again.logits_of(&texts));
+        assert_eq!(model.logits_batch(&texts), again.logits_batch(&texts));
         let tensors = model.tensors();
         let lengths = [&tensors.idf, &tensors.weights, &tensors.bias, &tensors.prior].map(|array| array.len());
         let shapes = tensors.shapes();
@@ -176,7 +176,7 @@ fn damaged_tensors_are_refused() {
         hashes: vec![3, 9, -5].into(),
         idf: vec![1.0, 2.0, 3.0].into(),
         weights: vec![0.5; 9].into(),
-        beside: Cow::default(),
+        columns: Cow::default(),
         bias: vec![0.0; 3].into(),
         prior: vec![-1.1; 3].into(),
     };
@@ -198,7 +198,7 @@ fn damaged_tensors_are_refused() {
     assert_eq!(refused(|t| t.idf = vec![1.0, f32::MAX, 1.0].into()), "idf");
     assert_eq!(refused(|t| t.weights = vec![0.5; 8].into()), "weights");
     assert_eq!(refused(|t| t.weights.to_mut()[4] = f32::INFINITY), "weights");
-    assert_eq!(refused(|t| t.beside = vec![0.5; 3].into()), "columns");
+    assert_eq!(refused(|t| t.columns = vec![0.5; 3].into()), "columns");
     assert_eq!(refused(|t| t.bias = Cow::Owned(vec![])), "bias");
     assert_eq!(refused(|t| t.bias.to_mut()[0] = f32::NAN), "bias");
     assert_eq!(refused(|t| t.prior = vec![-0.7; 2].into()), "weights");

@@ -1,9 +1,9 @@
 //! From text to TF-IDF rows.
 
-use super::super::features::{Choice, features};
-use super::super::numbers_of;
-use super::super::sparse::Sparse;
-use super::super::tokens::{NgramScheme, Reader};
+use super::super::features::{FeatureSelection, count_and_select};
+use super::super::label_ids_of;
+use super::super::sparse::SparseRows;
+use super::super::tokens::{NgramReader, NgramScheme};
 use super::super::vocabulary::{CountedTexts, Vocabulary};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +19,7 @@ pub(super) const WORDS: NgramScheme = NgramScheme {
 };
 
 fn read(text: &str, scheme: &NgramScheme) -> Vec<u64> {
-    Reader::default().read(text, scheme).to_vec()
+    NgramReader::default().read(text, scheme).to_vec()
 }
 
 fn count(text: &str, scheme: &NgramScheme) -> usize {
@@ -100,8 +100,15 @@ fn rows_are_those_worked_out_by_hand() {
     assert!((value(0, b).unwrap() - 0.387_414).abs() < 1e-5, "{:?}", value(0, b));
     assert_eq!((value(1, a), value(1, b)), (None, Some(1.0)));
     // At least two texts: only b.
-    let choice = Choice { at_least: 2, most: 9, relevance: 0.5, labels: &[&[0], &[1]], classes: 2, beside: 0 };
-    assert_eq!(features(&counted, &choice).0.hashes(), [read("b", &WORDS)[0]]);
+    let choice = FeatureSelection {
+        min_document_frequency: 2,
+        max_features: 9,
+        relevance: 0.5,
+        labels: &[&[0], &[1]],
+        classes: 2,
+        column_features: 0,
+    };
+    assert_eq!(count_and_select(&counted, &choice).0.hashes(), [read("b", &WORDS)[0]]);
 }
 
 #[test]
@@ -147,13 +154,13 @@ fn with_idf(frequencies: &BTreeMap<u64, u32>, texts: usize) -> Vocabulary {
 }
 
 /// Whether the features and columns are those that plain code finds.
-fn check_features(texts: &[&str], choice: &Choice, scheme: &NgramScheme) {
+fn check_features(texts: &[&str], choice: &FeatureSelection, scheme: &NgramScheme) {
     let counted = CountedTexts::read(texts, scheme, &|| false, &|_| ());
-    let (vocabulary, columns) = features(&counted, choice);
+    let (vocabulary, columns) = count_and_select(&counted, choice);
     let mut kept: Vec<(u64, u32)> = plain_frequencies(texts, scheme).into_iter().collect();
-    kept.retain(|&(_, texts)| texts >= choice.at_least);
+    kept.retain(|&(_, texts)| texts >= choice.min_document_frequency);
     kept.sort_by_key(|&(hash, texts)| (std::cmp::Reverse(texts), hash));
-    kept.truncate(choice.most);
+    kept.truncate(choice.max_features);
     kept.sort_unstable();
     let hashes: Vec<u64> = kept.iter().map(|pair| pair.0).collect();
     assert_eq!(vocabulary.hashes(), hashes);
@@ -199,10 +206,16 @@ fn many_texts_are_counted_in_many_shards() {
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let labels: Vec<u32> = (0..400).map(|row| row % 3).collect();
     let scheme = NgramScheme { words: 3, inside_words: Some((2, 4)), ..WORDS };
-    let all =
-        Choice { at_least: 2, most: usize::MAX, relevance: 0.5, labels: &numbers_of(&labels), classes: 3, beside: 0 };
+    let all = FeatureSelection {
+        min_document_frequency: 2,
+        max_features: usize::MAX,
+        relevance: 0.5,
+        labels: &label_ids_of(&labels),
+        classes: 3,
+        column_features: 0,
+    };
     check_features(&texts, &all, &scheme);
-    check_features(&texts, &Choice { at_least: 1, most: 5000, ..all }, &scheme);
+    check_features(&texts, &FeatureSelection { min_document_frequency: 1, max_features: 5000, ..all }, &scheme);
 }
 
 #[test]
@@ -224,7 +237,7 @@ proptest! {
         let scheme = NgramScheme { words: 2, inside_words: Some((2, 3)), ..WORDS };
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let labels: Vec<u32> = (0..texts.len() as u32).map(|row| row % 3).collect();
-        let choice = Choice { at_least, most, relevance: 0.5, labels: &numbers_of(&labels), classes: 3, beside: 0 };
+        let choice = FeatureSelection { min_document_frequency: at_least, max_features: most, relevance: 0.5, labels: &label_ids_of(&labels), classes: 3, column_features: 0 };
         check_features(&texts, &choice, &scheme);
     }
 }
@@ -233,10 +246,10 @@ proptest! {
 #[test]
 fn rows_are_appended() {
     let vocabulary = Vocabulary::new(vec![2, 4], vec![1.0, 1.0]);
-    let mut rows = Sparse { starts: vec![0], ..Sparse::default() };
+    let mut rows = SparseRows { starts: vec![0], ..SparseRows::default() };
     vocabulary.push_row([(2, 1), (3, 1)].into_iter(), &mut rows);
     vocabulary.push_row([(3, 9)].into_iter(), &mut rows);
     vocabulary.push_row([(2, 1), (4, 1)].into_iter(), &mut rows);
-    assert_eq!((rows.rows(), &rows.starts[..]), (3, &[0, 1, 1, 3][..]));
+    assert_eq!((rows.num_rows(), &rows.starts[..]), (3, &[0, 1, 1, 3][..]));
     assert_eq!(rows.row(0), (&[0][..], &[1.0][..]));
 }

@@ -1,11 +1,11 @@
 //! Texts that are read slice by slice, and columns that are packed, against those that are not.
 
-use super::super::amount::{Amount, bits_of_slices};
-use super::super::columns::{Columns, padded};
-use super::super::features::{Choice, count, features, features_of};
-use super::super::tokens::{NgramScheme, Slice};
+use super::super::column_matrix::{ColumnMatrix, padded_width};
+use super::super::features::{FeatureSelection, count_and_select, count_ngrams, select_features};
+use super::super::memory_estimate::{NgramEstimate, slice_bits};
+use super::super::tokens::{HashSlice, NgramScheme};
 use super::super::vocabulary::CountedTexts;
-use super::super::{NgramConfig, NgramData, NgramModel, numbers_of};
+use super::super::{NgramConfig, NgramData, NgramModel, label_ids_of};
 use super::plain_frequencies;
 use super::reading::WORDS;
 use chumoku_text::pair;
@@ -28,19 +28,26 @@ fn slices_one_after_the_other_are_all_n_grams() {
         for bits in [1, 3] {
             let mut joined = vec![Vec::new(); texts.len()];
             let mut parts = Vec::new();
-            for slice in Slice::all(bits) {
+            for slice in HashSlice::all(bits) {
                 let counted = CountedTexts::read_slice(texts, &scheme, slice, &|| false, &|_| ());
                 for (row, (hashes, counts)) in counted.texts().enumerate() {
                     joined[row].extend(hashes.iter().copied().zip(counts.iter().copied()));
                 }
-                parts.extend(count(&counted, 2));
+                parts.extend(count_ngrams(&counted, 2));
             }
             assert_eq!(joined, all, "{bits} bits");
             let labels: Vec<u32> = (0..texts.len() as u32).map(|row| row % 3).collect();
-            let numbers = numbers_of(&labels);
-            let choice = Choice { at_least: 2, most: 700, relevance: 0.5, labels: &numbers, classes: 3, beside: 0 };
-            let (vocabulary, columns) = features_of(parts, &whole, &choice);
-            let (expected, of_whole) = features(&whole, &choice);
+            let numbers = label_ids_of(&labels);
+            let choice = FeatureSelection {
+                min_document_frequency: 2,
+                max_features: 700,
+                relevance: 0.5,
+                labels: &numbers,
+                classes: 3,
+                column_features: 0,
+            };
+            let (vocabulary, columns) = select_features(parts, &whole, &choice);
+            let (expected, of_whole) = count_and_select(&whole, &choice);
             assert_eq!(vocabulary.hashes(), expected.hashes());
             let a: Vec<f32> = (0..texts.len()).map(|row| row as f32 / 50.0).collect();
             let close = |(a, b): (&f32, &f32)| (a - b).abs() < 1e-5 * (1.0 + b.abs());
@@ -59,9 +66,16 @@ fn packed_columns_multiply_as_plain_ones() {
     let scheme = NgramScheme { words: 3, ..WORDS };
     let counted = CountedTexts::read(&texts, &scheme, &|| false, &|_| ());
     let labels: Vec<u32> = (0..200).map(|row| row % 5).collect();
-    let numbers = numbers_of(&labels);
-    let choice = Choice { at_least: 1, most: usize::MAX, relevance: 0.5, labels: &numbers, classes: 5, beside: 0 };
-    let (vocabulary, columns) = features(&counted, &choice);
+    let numbers = label_ids_of(&labels);
+    let choice = FeatureSelection {
+        min_document_frequency: 1,
+        max_features: usize::MAX,
+        relevance: 0.5,
+        labels: &numbers,
+        classes: 5,
+        column_features: 0,
+    };
+    let (vocabulary, columns) = count_and_select(&counted, &choice);
     assert!(columns.is_packed(), "{} columns", columns.len());
     // The rows of prediction, turned over, with no limit.
     let rows = counted.rows(&vocabulary);
@@ -72,15 +86,15 @@ fn packed_columns_multiply_as_plain_ones() {
     }
     of_column.iter().for_each(|column| starts.push(starts.last().unwrap() + column.len()));
     let (indices, values) = of_column.into_iter().flatten().unzip();
-    let plain = Columns::new(starts, indices, values, texts.len());
+    let plain = ColumnMatrix::new(starts, indices, values, texts.len());
     assert!(!plain.is_packed());
     for outputs in [1, 5] {
-        let width = padded(outputs);
+        let width = padded_width(outputs);
         let mut a: Vec<f32> = (0..200 * width).map(|i| (i * 7 % 23) as f32 / 10.0 - 1.0).collect();
         a.chunks_exact_mut(width).for_each(|row| row[outputs..].fill(0.0));
         let close = |(a, b): (&f32, &f32)| (a - b).abs() < 1e-4 * (1.0 + b.abs());
         assert!(columns.weights(&a, width, outputs).iter().zip(&plain.weights(&a, width, outputs)).all(close));
-        let multiply = |x: &Columns| {
+        let multiply = |x: &ColumnMatrix| {
             let mut out = vec![f32::NAN; a.len()];
             x.gram_times(&a, width, &mut out, &mut Vec::new());
             out
@@ -101,7 +115,7 @@ fn training_by_slices_finds_the_same_model() {
     let valid = (&texts[1_000..], &labels[1_000..]);
     let (texts, labels) = (&texts[..1_000], &labels[..1_000]);
     let config = NgramConfig::default();
-    assert!(bits_of_slices(Amount::of(texts, &config.scheme, 2).ngrams) > 0);
+    assert!(slice_bits(NgramEstimate::estimate(texts, &config.scheme, 2).ngrams) > 0);
     let data = NgramData { texts, labels, num_classes: 2, valid: Some(valid), weights: None, valid_weights: None };
     let model = NgramModel::train(&data, &config, &AtomicBool::new(false), &|_| {}).unwrap();
     let features = plain_frequencies(texts, model.scheme()).values().filter(|&&texts| texts > 1).count();

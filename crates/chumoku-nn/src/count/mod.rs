@@ -18,15 +18,15 @@ mod models;
 mod steps;
 mod total;
 
-use crate::layers::{DenseHead, NormOrder};
+use crate::layers::{DenseHeadConfig, NormOrder};
 use crate::{Error, Result};
-use chumoku_kernels::Cell;
+use chumoku_kernels::RecurrentCell;
 use serde::Serialize;
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Counted {
+pub enum NetworkKind {
     /// Multi-head attention alone, with an embedding and a linear head where they are asked for.
     Attention,
     /// A transformer encoder: embedding, layers, a linear head.
@@ -36,26 +36,27 @@ pub enum Counted {
     /// A translator: an encoder, and a decoder that attends to it.
     EncoderDecoder,
     /// A recurrent network in place of the layers.
-    Recurrent(Cell),
+    Recurrent(RecurrentCell),
 }
 
-impl Counted {
+impl NetworkKind {
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
-            Counted::Attention => "attention",
-            Counted::Transformer => "transformer",
-            Counted::Decoder => "decoder",
-            Counted::EncoderDecoder => "encoder-decoder",
-            Counted::Recurrent(cell) => cell.name(),
+            NetworkKind::Attention => "attention",
+            NetworkKind::Transformer => "transformer",
+            NetworkKind::Decoder => "decoder",
+            NetworkKind::EncoderDecoder => "encoder-decoder",
+            NetworkKind::Recurrent(cell) => cell.name(),
         }
     }
 
     /// The one of a name.
-    pub fn named(name: &str) -> Option<Counted> {
-        let plain = [Counted::Attention, Counted::Transformer, Counted::Decoder, Counted::EncoderDecoder];
+    pub fn from_name(name: &str) -> Option<NetworkKind> {
+        let plain =
+            [NetworkKind::Attention, NetworkKind::Transformer, NetworkKind::Decoder, NetworkKind::EncoderDecoder];
         let plain = plain.into_iter().find(|network| network.name() == name);
-        plain.or_else(|| Cell::named(name).map(Counted::Recurrent))
+        plain.or_else(|| RecurrentCell::from_name(name).map(NetworkKind::Recurrent))
     }
 }
 
@@ -63,7 +64,7 @@ impl Counted {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CountConfig {
     /// The network.
-    pub network: Counted,
+    pub network: NetworkKind,
     /// Sequences, B.
     pub batch: usize,
     /// Tokens of a sequence, n; of an encoder–decoder those of the source.
@@ -116,7 +117,7 @@ pub struct CountConfig {
     /// Whether embeddings are normalised before the first layer.
     pub input_norm: bool,
     /// The layer of the model's width that a head has before the one that tells classes, if it has one.
-    pub dense_head: Option<DenseHead>,
+    pub dense_head: Option<DenseHeadConfig>,
     /// Whether normalisations have a β.
     pub norm_bias: bool,
     /// Whether the first layer's first normalisation is left out.
@@ -144,7 +145,7 @@ pub struct CountConfig {
 impl Default for CountConfig {
     fn default() -> Self {
         CountConfig {
-            network: Counted::Transformer,
+            network: NetworkKind::Transformer,
             batch: 32,
             length: 128,
             keys: None,
@@ -189,7 +190,7 @@ impl Default for CountConfig {
 /// The cost of a step.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
-pub struct CountedStep {
+pub struct StepCost {
     /// Which part of an encoder–decoder it belongs to: `encoder`, `decoder`, or `cross` (the decoder's attention to the
     /// encoder); empty in other networks.
     pub part: &'static str,
@@ -220,11 +221,11 @@ pub struct CountedStep {
 /// The cost of a whole network.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
-pub struct Count {
+pub struct NetworkCost {
     /// The network's name.
     pub network: &'static str,
     /// Its steps, in order.
-    pub steps: Vec<CountedStep>,
+    pub steps: Vec<StepCost>,
     /// Parameters.
     pub parameters: u128,
     /// Multiply–adds of a forward pass.
@@ -250,16 +251,16 @@ pub struct Count {
 }
 
 /// The largest size that is counted.
-const LARGEST: usize = 1 << 30;
+const MAX_SIZE: usize = 1 << 30;
 
 impl CountConfig {
     /// Counts every step.
     ///
     /// # Errors
     /// If a size is 0 or above 2³⁰, the heads do not divide the width, or a figure would be 2¹²⁸ or more.
-    pub fn count(&self) -> Result<Count> {
+    pub fn count(&self) -> Result<NetworkCost> {
         self.check()?;
-        total::total(self, steps::of(self))
+        total::total_cost(self, steps::network_steps(self))
     }
 
     /// Tokens of the target, t.
@@ -306,22 +307,22 @@ impl CountConfig {
             ("gate_biases", self.gate_biases, 0),
             ("bytes", self.bytes, 1),
         ];
-        let wrong = sizes.into_iter().find(|&(_, size, least)| !(least..=LARGEST).contains(&size));
+        let wrong = sizes.into_iter().find(|&(_, size, least)| !(least..=MAX_SIZE).contains(&size));
         if let Some((name, found, least)) = wrong {
-            return Err(Error::CountedSize { name, least, most: LARGEST, found });
+            return Err(Error::CountSize { name, least, most: MAX_SIZE, found });
         }
-        if matches!(self.network, Counted::Recurrent(_)) {
+        if matches!(self.network, NetworkKind::Recurrent(_)) {
             return Ok(());
         }
         for num_heads in [self.num_heads, self.decoder_num_heads.unwrap_or(self.num_heads)] {
             if self.head_dim.is_none() && !self.d_model.is_multiple_of(num_heads) {
-                return Err(Error::Heads { d_model: self.d_model, num_heads });
+                return Err(Error::HeadCount { d_model: self.d_model, num_heads });
             }
         }
         let (num_heads, found) = (self.num_heads, self.num_key_heads.unwrap_or(1));
         match num_heads.is_multiple_of(found) {
             true => Ok(()),
-            false => Err(Error::KeyHeads { name: "kv-heads", num_heads, found }),
+            false => Err(Error::KeyHeadCount { name: "kv-heads", num_heads, found }),
         }
     }
 }

@@ -1,25 +1,30 @@
 //! The sizes of a model's configuration, as they are counted.
 
-use super::{CountConfig, Counted};
-use crate::layers::{AttentionBias, BodyConfig, EncoderConfig, NormKind, PositionKind};
+use super::{CountConfig, NetworkKind};
+use crate::layers::{AttentionBias, BackboneConfig, EncoderConfig, NormKind, PositionKind};
 use crate::models::{ClassifierConfig, LanguageModelConfig, TextEncoderConfig, TranslatorConfig};
 
 impl CountConfig {
     /// The sizes of a classifier's network.
-    pub fn of_classifier(model: &ClassifierConfig) -> CountConfig {
+    pub fn for_classifier(model: &ClassifierConfig) -> CountConfig {
         let base = CountConfig {
             vocab_size: model.vocab_size,
             num_classes: model.num_classes,
-            learned_positions: learned(model.position, model.input.first_position + model.max_length),
-            token_types: model.input.token_types,
-            input_norm: model.input.norm_epsilon.is_some(),
+            learned_positions: num_learned_positions(
+                model.position,
+                model.embeddings.first_position + model.max_length,
+            ),
+            token_types: model.embeddings.token_types,
+            input_norm: model.embeddings.norm_epsilon.is_some(),
             dense_head: model.head_dense,
             ..CountConfig::default()
         };
         match &model.body {
-            BodyConfig::Transformer(encoder) => CountConfig { network: Counted::Transformer, ..base.layers(encoder) },
-            BodyConfig::Recurrent(c) => CountConfig {
-                network: Counted::Recurrent(c.cell),
+            BackboneConfig::Transformer(encoder) => {
+                CountConfig { network: NetworkKind::Transformer, ..base.with_encoder(encoder) }
+            }
+            BackboneConfig::Recurrent(c) => CountConfig {
+                network: NetworkKind::Recurrent(c.cell),
                 d_model: c.d_model,
                 d_ff: 4 * c.d_model,
                 num_layers: c.num_layers,
@@ -31,46 +36,52 @@ impl CountConfig {
     }
 
     /// The sizes of an encoder without a head.
-    pub fn of_text_encoder(model: &TextEncoderConfig) -> CountConfig {
+    pub fn for_text_encoder(model: &TextEncoderConfig) -> CountConfig {
         let base = CountConfig {
             vocab_size: model.vocab_size,
-            learned_positions: learned(model.position, model.input.first_position + model.max_length),
-            token_types: model.input.token_types,
-            input_norm: model.input.norm_epsilon.is_some(),
+            learned_positions: num_learned_positions(
+                model.position,
+                model.embeddings.first_position + model.max_length,
+            ),
+            token_types: model.embeddings.token_types,
+            input_norm: model.embeddings.norm_epsilon.is_some(),
             ..CountConfig::default()
         };
-        base.layers(&model.encoder)
+        base.with_encoder(&model.encoder)
     }
 
     /// The sizes of a translator.
-    pub fn of_translator(model: &TranslatorConfig) -> CountConfig {
+    pub fn for_translator(model: &TranslatorConfig) -> CountConfig {
         let base = CountConfig {
-            network: Counted::EncoderDecoder,
+            network: NetworkKind::EncoderDecoder,
             vocab_size: if model.joint_vocabulary { model.target_vocab_size } else { model.source_vocab_size },
             target_vocab_size: (!model.joint_vocabulary).then_some(model.target_vocab_size),
             num_decoder_layers: Some(model.num_decoder_layers),
             decoder_num_heads: model.options.decoder_num_heads,
             decoder_d_ff: model.options.decoder_d_ff,
             logit_bias: model.options.output_bias,
-            learned_positions: learned(model.position, model.max_length),
+            learned_positions: num_learned_positions(model.position, model.max_length),
             ..CountConfig::default()
         };
-        base.layers(&model.encoder)
+        base.with_encoder(&model.encoder)
     }
 
     /// The sizes of a language model.
-    pub fn of_language_model(model: &LanguageModelConfig) -> CountConfig {
+    pub fn for_language_model(model: &LanguageModelConfig) -> CountConfig {
         let base = CountConfig {
-            network: Counted::Decoder,
+            network: NetworkKind::Decoder,
             vocab_size: model.vocab_size,
-            learned_positions: learned(model.position, model.input.first_position + model.max_length),
+            learned_positions: num_learned_positions(
+                model.position,
+                model.embeddings.first_position + model.max_length,
+            ),
             untied: model.untied_output,
             ..CountConfig::default()
         };
-        base.layers(&model.encoder)
+        base.with_encoder(&model.encoder)
     }
 
-    fn layers(self, encoder: &EncoderConfig) -> CountConfig {
+    fn with_encoder(self, encoder: &EncoderConfig) -> CountConfig {
         CountConfig {
             d_model: encoder.d_model,
             num_heads: encoder.num_heads,
@@ -92,6 +103,6 @@ impl CountConfig {
     }
 }
 
-fn learned(position: PositionKind, max_length: usize) -> usize {
+fn num_learned_positions(position: PositionKind, max_length: usize) -> usize {
     if position == PositionKind::Learned { max_length } else { 0 }
 }

@@ -1,104 +1,104 @@
 //! The steps of each network, with the formulas of their costs.
 
-use super::exact::Exact;
-use super::{CountConfig, Counted};
-use crate::layers::{DenseHead, NormOrder};
-use chumoku_kernels::Cell;
+use super::exact::CheckedU128;
+use super::{CountConfig, NetworkKind};
+use crate::layers::{DenseHeadConfig, NormOrder};
+use chumoku_kernels::RecurrentCell;
 
 /// A step, as often as there is one.
-pub(super) struct Step {
+pub(super) struct StepFormulas {
     pub(super) part: &'static str,
     pub(super) name: &'static str,
     pub(super) times: usize,
     pub(super) shape: Vec<usize>,
     /// Numbers that are read beside parameters.
-    pub(super) reads: Exact,
+    pub(super) reads: CheckedU128,
     /// Parameters that are read; of an embedding those that are looked up.
-    pub(super) parameters_read: Exact,
-    pub(super) parameters: (Exact, String),
-    pub(super) multiply_adds: (Exact, String),
+    pub(super) parameters_read: CheckedU128,
+    pub(super) parameters: (CheckedU128, String),
+    pub(super) multiply_adds: (CheckedU128, String),
     pub(super) growth: String,
-    pub(super) kind: Kind,
+    pub(super) kind: StepRole,
 }
 
 /// What a step is to the totals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum StepRole {
     /// One of attention's four linear layers.
     Projection,
     /// An array of queries × keys, which fused attention does not hold.
-    Pairs,
+    Scores,
     /// A product over pairs whose result is one of tokens.
-    FromPairs,
+    WeightedSum,
     /// The head, whose cost does not grow with the length.
     Head,
     /// Anything else.
     Other,
 }
 
-impl Kind {
+impl StepRole {
     /// Whether its multiply–adds grow with the square of the length.
     pub(super) fn is_quadratic(self) -> bool {
-        matches!(self, Kind::Pairs | Kind::FromPairs)
+        matches!(self, StepRole::Scores | StepRole::WeightedSum)
     }
 }
 
 /// So many tokens, and the letter that formulas have for them.
 #[derive(Clone, Copy)]
-struct Tokens {
+struct TokenCount {
     count: usize,
     letter: char,
 }
 
 /// Costs of a step and their formula.
-type Cost<'a> = (Exact, &'a str);
+type CostFormula<'a> = (CheckedU128, &'a str);
 
-const NOTHING: Cost<'static> = (Exact::ZERO, "");
+const NO_COST: CostFormula<'static> = (CheckedU128::ZERO, "");
 
-fn wide(n: usize) -> Exact {
+fn exact(n: usize) -> CheckedU128 {
     n.into()
 }
 
 /// All steps of a network.
-pub(super) fn of(config: &CountConfig) -> Vec<Step> {
-    let source = Tokens { count: config.length, letter: 'n' };
+pub(super) fn network_steps(config: &CountConfig) -> Vec<StepFormulas> {
+    let source = TokenCount { count: config.length, letter: 'n' };
     let layers = config.num_layers;
     let mut steps = Vec::new();
     match config.network {
-        Counted::Attention => {
-            let all = Part { config, name: "", tokens: source };
-            let keys = Tokens { count: config.keys.unwrap_or(config.length), letter: 'm' };
+        NetworkKind::Attention => {
+            let all = NetworkPart { config, name: "", tokens: source };
+            let keys = TokenCount { count: config.keys.unwrap_or(config.length), letter: 'm' };
             steps.extend(all.input(config.vocab_size));
             steps.extend(all.attention(keys));
             steps.extend(all.head(config.d_model));
         }
-        Counted::Transformer => {
-            let all = Part { config, name: "", tokens: source };
-            let keys = Tokens { count: config.keys.unwrap_or(config.length), letter: 'm' };
+        NetworkKind::Transformer => {
+            let all = NetworkPart { config, name: "", tokens: source };
+            let keys = TokenCount { count: config.keys.unwrap_or(config.length), letter: 'm' };
             steps.extend(all.input(config.vocab_size));
             steps.extend(all.layers(layers, vec![all.attention(keys), all.feed_forward()]));
             steps.extend(config.dense_head.into_iter().flat_map(|dense| all.dense_head(dense)));
             steps.extend(all.head(config.d_model));
         }
-        Counted::Decoder => {
-            let all = Part { config, name: "", tokens: source };
+        NetworkKind::Decoder => {
+            let all = NetworkPart { config, name: "", tokens: source };
             steps.extend(all.input(config.vocab_size));
-            let keys = Tokens { letter: 'm', ..source };
+            let keys = TokenCount { letter: 'm', ..source };
             steps.extend(all.layers(layers, vec![all.attention(keys), all.feed_forward()]));
             steps.extend(all.output(config.vocab_size));
         }
-        Counted::EncoderDecoder => {
-            let encoder = Part { config, name: "encoder", tokens: source };
+        NetworkKind::EncoderDecoder => {
+            let encoder = NetworkPart { config, name: "encoder", tokens: source };
             steps.extend(encoder.input(config.vocab_size));
             steps.extend(encoder.layers(layers, vec![encoder.attention(source), encoder.feed_forward()]));
-            let target = Tokens { count: config.target_length(), letter: 't' };
+            let target = TokenCount { count: config.target_length(), letter: 't' };
             let of_decoder = config.decoder();
-            let decoder = Part { name: "decoder", tokens: target, config: &of_decoder };
-            let cross = Part { name: "cross", ..decoder };
+            let decoder = NetworkPart { name: "decoder", tokens: target, config: &of_decoder };
+            let cross = NetworkPart { name: "cross", ..decoder };
             steps.extend(decoder.input(config.target_vocab_size.unwrap_or(config.vocab_size)).map(|mut step| {
                 if step.name == "embedding" && config.target_vocab_size.is_none() {
                     // The encoder's table.
-                    step.parameters = (Exact::ZERO, String::new());
+                    step.parameters = (CheckedU128::ZERO, String::new());
                 }
                 step
             }));
@@ -106,8 +106,8 @@ pub(super) fn of(config: &CountConfig) -> Vec<Step> {
             steps.extend(decoder.layers(config.num_decoder_layers(), parts));
             steps.extend(decoder.output(config.target_vocab_size.unwrap_or(config.vocab_size)));
         }
-        Counted::Recurrent(cell) => {
-            let all = Part { config, name: "", tokens: source };
+        NetworkKind::Recurrent(cell) => {
+            let all = NetworkPart { config, name: "", tokens: source };
             steps.extend(all.input(config.vocab_size));
             steps.extend(all.recurrent(cell));
             let hidden = config.hidden_size.unwrap_or(config.d_model);
@@ -117,22 +117,22 @@ pub(super) fn of(config: &CountConfig) -> Vec<Step> {
     steps
 }
 
-fn repeated(times: usize, steps: Vec<Step>) -> impl Iterator<Item = Step> {
-    steps.into_iter().map(move |step| Step { times, ..step })
+fn repeat_steps(times: usize, steps: Vec<StepFormulas>) -> impl Iterator<Item = StepFormulas> {
+    steps.into_iter().map(move |step| StepFormulas { times, ..step })
 }
 
 /// A part of a network, in which tokens of one kind go through.
 #[derive(Clone, Copy)]
-struct Part<'a> {
+struct NetworkPart<'a> {
     config: &'a CountConfig,
     name: &'static str,
-    tokens: Tokens,
+    tokens: TokenCount,
 }
 
-impl Part<'_> {
+impl NetworkPart<'_> {
     /// Tokens of all sequences, B·n.
-    fn tokens(&self) -> Exact {
-        wide(self.config.batch) * wide(self.tokens.count)
+    fn tokens(&self) -> CheckedU128 {
+        exact(self.config.batch) * exact(self.tokens.count)
     }
 
     /// A step whose result has so many rows and columns for each sequence, and of which `reads` numbers are read beside
@@ -141,12 +141,12 @@ impl Part<'_> {
         &self,
         name: &'static str,
         [rows, columns]: [usize; 2],
-        reads: Exact,
-        parameters: Cost<'_>,
-        multiply_adds: Cost<'_>,
+        reads: CheckedU128,
+        parameters: CostFormula<'_>,
+        multiply_adds: CostFormula<'_>,
         growth: impl Into<String>,
-    ) -> Step {
-        Step {
+    ) -> StepFormulas {
+        StepFormulas {
             part: self.name,
             name,
             times: 1,
@@ -156,32 +156,32 @@ impl Part<'_> {
             parameters: (parameters.0, parameters.1.into()),
             multiply_adds: (multiply_adds.0, multiply_adds.1.into()),
             growth: growth.into(),
-            kind: Kind::Other,
+            kind: StepRole::Other,
         }
     }
 
     /// Embedding and learned positions, where there are such.
-    fn input(&self, vocab_size: usize) -> impl Iterator<Item = Step> + use<> {
-        let (d, size) = (wide(self.config.d_model), [self.tokens.count, self.config.d_model]);
+    fn input(&self, vocab_size: usize) -> impl Iterator<Item = StepFormulas> + use<> {
+        let (d, size) = (exact(self.config.d_model), [self.tokens.count, self.config.d_model]);
         let growth = format!("{}·d", self.tokens.letter);
         let embedding = (vocab_size > 0).then(|| {
-            let parameters = (wide(vocab_size) * d, "V·d");
+            let parameters = (exact(vocab_size) * d, "V·d");
             // Of the table only the rows are read that are looked up.
             let read = self.tokens() * d;
-            let step = self.step("embedding", size, Exact::ZERO, parameters, NOTHING, growth.clone());
-            Step { parameters_read: read, ..step }
+            let step = self.step("embedding", size, CheckedU128::ZERO, parameters, NO_COST, growth.clone());
+            StepFormulas { parameters_read: read, ..step }
         });
         let learned = self.config.learned_positions;
         let positions = (learned > 0).then(|| {
-            let parameters = (wide(learned) * d, "positions·d");
-            let read = wide(self.tokens.count) * d;
-            let step = self.step("positions", size, self.tokens() * d, parameters, NOTHING, growth.clone());
-            Step { parameters_read: read, ..step }
+            let parameters = (exact(learned) * d, "positions·d");
+            let read = exact(self.tokens.count) * d;
+            let step = self.step("positions", size, self.tokens() * d, parameters, NO_COST, growth.clone());
+            StepFormulas { parameters_read: read, ..step }
         });
         let types = self.config.token_types;
         let types = (types > 0).then(|| {
-            let parameters = (wide(types) * d, "types·d");
-            self.step("token types", size, self.tokens() * d, parameters, NOTHING, growth)
+            let parameters = (exact(types) * d, "types·d");
+            self.step("token types", size, self.tokens() * d, parameters, NO_COST, growth)
         });
         let norm = self.config.input_norm.then(|| self.norm("input norm"));
         embedding.into_iter().chain(positions).chain(types).chain(norm)
@@ -189,7 +189,7 @@ impl Part<'_> {
 
     /// So many layers of `parts`, the last of which is the feed-forward network, each with its residual connection and
     /// normalisation.
-    fn layers(&self, times: usize, parts: Vec<Vec<Step>>) -> Vec<Step> {
+    fn layers(&self, times: usize, parts: Vec<Vec<StepFormulas>>) -> Vec<StepFormulas> {
         let is_pre = self.config.norm_order == NormOrder::Pre;
         let mut layer = Vec::new();
         for (part, name) in parts.into_iter().zip(["norm 1", "norm 2", "norm 3"]) {
@@ -198,7 +198,7 @@ impl Part<'_> {
             layer.push(self.residual());
             layer.extend((!is_pre).then(|| self.norm(name)));
         }
-        let mut steps: Vec<Step> = repeated(times, layer).collect();
+        let mut steps: Vec<StepFormulas> = repeat_steps(times, layer).collect();
         if self.config.first_norm_left_out {
             steps.iter_mut().filter(|step| step.name == "norm 1").for_each(|step| step.times -= 1);
             steps.retain(|step| step.times > 0);
@@ -207,21 +207,21 @@ impl Part<'_> {
         steps
     }
 
-    fn residual(&self) -> Step {
+    fn residual(&self) -> StepFormulas {
         let (letter, d) = (self.tokens.letter, self.config.d_model);
-        let reads = wide(2) * self.tokens() * wide(d);
-        self.step("residual", [self.tokens.count, d], reads, NOTHING, NOTHING, format!("{letter}·d"))
+        let reads = exact(2) * self.tokens() * exact(d);
+        self.step("residual", [self.tokens.count, d], reads, NO_COST, NO_COST, format!("{letter}·d"))
     }
 
-    fn norm(&self, name: &'static str) -> Step {
-        let (letter, d) = (self.tokens.letter, wide(self.config.d_model));
+    fn norm(&self, name: &'static str) -> StepFormulas {
+        let (letter, d) = (self.tokens.letter, exact(self.config.d_model));
         let size = [self.tokens.count, self.config.d_model];
-        let parameters = if self.config.norm_bias { (wide(2) * d, "2·d") } else { (d, "d") };
-        self.step(name, size, self.tokens() * d, parameters, NOTHING, format!("{letter}·d"))
+        let parameters = if self.config.norm_bias { (exact(2) * d, "2·d") } else { (d, "d") };
+        self.step(name, size, self.tokens() * d, parameters, NO_COST, format!("{letter}·d"))
     }
 
     /// Attention of this part's tokens to `keys`.
-    fn attention(&self, keys: Tokens) -> Vec<Step> {
+    fn attention(&self, keys: TokenCount) -> Vec<StepFormulas> {
         let c = self.config;
         let (n, m) = (self.tokens.letter, keys.letter);
         // Keys that are as many as the queries are no second number in what grows.
@@ -230,26 +230,26 @@ impl Part<'_> {
             true => [format!("{n}²"), n.to_string()],
             false => [format!("{n}·{m}"), m.to_string()],
         };
-        let [b, d, h, k] = [c.batch, c.d_model, c.num_heads, c.head_dim()].map(wide);
-        let (h_kv, key_heads) = (wide(c.num_key_heads.unwrap_or(c.num_heads)), c.num_key_heads.unwrap_or(c.num_heads));
+        let [b, d, h, k] = [c.batch, c.d_model, c.num_heads, c.head_dim()].map(exact);
+        let (h_kv, key_heads) = (exact(c.num_key_heads.unwrap_or(c.num_heads)), c.num_key_heads.unwrap_or(c.num_heads));
         let has_bias = c.qkv_bias.unwrap_or(c.bias);
-        let linear = |name, of: Tokens, heads: usize, formulas: [&str; 2], letter: &str| {
-            let (rows, outputs) = (b * wide(of.count), wide(heads) * k);
+        let linear = |name, of: TokenCount, heads: usize, formulas: [&str; 2], letter: &str| {
+            let (rows, outputs) = (b * exact(of.count), exact(heads) * k);
             let parameters = d * outputs + outputs.only_if(has_bias);
             let costs = [(parameters, formulas[0]), (rows * d * outputs, formulas[1])];
             let size = [of.count, heads * c.head_dim()];
             let step = self.step(name, size, rows * d, costs[0], costs[1], format!("{letter}·d²"));
-            Step { kind: Kind::Projection, ..step }
+            StepFormulas { kind: StepRole::Projection, ..step }
         };
         let to_queries = if has_bias { "d·h·k + h·k" } else { "d·h·k" };
         let to_keys = if has_bias { "d·h_kv·k + h_kv·k" } else { "d·h_kv·k" };
         let shape = vec![c.batch, c.num_heads, self.tokens.count, keys.count];
-        let of_pairs = |name, reads, work: Cost<'_>, growth: String| {
-            let step = self.step(name, [0, 0], reads, NOTHING, work, growth);
-            Step { shape: shape.clone(), kind: Kind::Pairs, ..step }
+        let of_pairs = |name, reads, work: CostFormula<'_>, growth: String| {
+            let step = self.step(name, [0, 0], reads, NO_COST, work, growth);
+            StepFormulas { shape: shape.clone(), kind: StepRole::Scores, ..step }
         };
-        let scores = b * h * wide(self.tokens.count) * wide(keys.count);
-        let values = b * wide(keys.count) * h_kv * k;
+        let scores = b * h * exact(self.tokens.count) * exact(keys.count);
+        let values = b * exact(keys.count) * h_kv * k;
         let product = format!("B·h·{n}·{m}·k");
         let mut steps = vec![
             linear("W_Q", self.tokens, c.num_heads, [to_queries, &format!("B·{n}·d·h·k")], &n.to_string()),
@@ -258,21 +258,21 @@ impl Part<'_> {
         ];
         if c.head_norms {
             let size = [self.tokens.count, c.num_heads * c.head_dim()];
-            let read = self.tokens() * h * k + b * wide(keys.count) * h_kv * k;
-            steps.push(self.step("head norms", size, read, (wide(2) * k, "2·k"), NOTHING, format!("{n}·d")));
+            let read = self.tokens() * h * k + b * exact(keys.count) * h_kv * k;
+            steps.push(self.step("head norms", size, read, (exact(2) * k, "2·k"), NO_COST, format!("{n}·d")));
         }
         if c.trained_beta {
             let size = [self.tokens.count, c.num_heads * c.head_dim()];
             let queries = self.tokens() * h * k;
-            steps.push(self.step("beta", size, queries, (h, "h"), NOTHING, format!("{n}·d")));
+            steps.push(self.step("beta", size, queries, (h, "h"), NO_COST, format!("{n}·d")));
         }
         let read = self.tokens() * h * k + values;
         steps.push(of_pairs("scores", read, (scores * k, &product), format!("{pairs}·d")));
-        steps.push(of_pairs("scaling", scores, NOTHING, pairs.clone()));
-        steps.push(of_pairs("softmax", scores, NOTHING, pairs.clone()));
-        let sum = self.step("weighted sum", [0, 0], scores + values, NOTHING, (scores * k, &product), pairs + "·d");
+        steps.push(of_pairs("scaling", scores, NO_COST, pairs.clone()));
+        steps.push(of_pairs("softmax", scores, NO_COST, pairs.clone()));
+        let sum = self.step("weighted sum", [0, 0], scores + values, NO_COST, (scores * k, &product), pairs + "·d");
         let shape = vec![c.batch, c.num_heads, self.tokens.count, c.head_dim()];
-        steps.push(Step { shape, kind: Kind::FromPairs, ..sum });
+        steps.push(StepFormulas { shape, kind: StepRole::WeightedSum, ..sum });
         if c.output_projection {
             let rows = self.tokens();
             let has_bias = c.output_bias.unwrap_or(c.bias);
@@ -281,14 +281,14 @@ impl Part<'_> {
             let work = (rows * h * k * d, work.as_str());
             let size = [self.tokens.count, c.d_model];
             let step = self.step("W_O", size, rows * h * k, parameters, work, format!("{n}·d²"));
-            steps.push(Step { kind: Kind::Projection, ..step });
+            steps.push(StepFormulas { kind: StepRole::Projection, ..step });
         }
         steps
     }
 
-    fn feed_forward(&self) -> Vec<Step> {
+    fn feed_forward(&self) -> Vec<StepFormulas> {
         let (c, n) = (self.config, self.tokens.letter);
-        let (tokens, d, f) = (self.tokens(), wide(c.d_model), wide(c.d_ff));
+        let (tokens, d, f) = (self.tokens(), exact(c.d_model), exact(c.d_ff));
         let [inner, outer] = [[self.tokens.count, c.d_ff], [self.tokens.count, c.d_model]];
         let has_bias = c.feed_forward_bias.unwrap_or(c.bias);
         let formulas = if has_bias { ["d·f + f", "f·d + d"] } else { ["d·f", "f·d"] };
@@ -296,8 +296,8 @@ impl Part<'_> {
         let [into, out_of] = [f, d].map(|outputs| d * f + outputs.only_if(has_bias));
         let products = work.each_ref().map(|formula| (tokens * d * f, formula.as_str()));
         let into = |name| self.step(name, inner, tokens * d, (into, formulas[0]), products[0], format!("{n}·d²"));
-        let factors = wide(1 + usize::from(c.gated));
-        let activation = self.step("activation", inner, factors * tokens * f, NOTHING, NOTHING, format!("{n}·d"));
+        let factors = exact(1 + usize::from(c.gated));
+        let activation = self.step("activation", inner, factors * tokens * f, NO_COST, NO_COST, format!("{n}·d"));
         let out =
             self.step("feed-forward out", outer, tokens * f, (out_of, formulas[1]), products[1], format!("{n}·d²"));
         let gate = c.gated.then(|| into("feed-forward gate"));
@@ -305,16 +305,16 @@ impl Part<'_> {
     }
 
     /// A recurrent network's layers; layers after the first read the state of all directions.
-    fn recurrent(&self, cell: Cell) -> Vec<Step> {
+    fn recurrent(&self, cell: RecurrentCell) -> Vec<StepFormulas> {
         let c = self.config;
         let hidden = c.hidden_size.unwrap_or(c.d_model);
         let directions = 1 + usize::from(c.bidirectional);
-        let (s, gates) = (wide(hidden), wide(cell.gates()));
-        let biases = (gates * s * wide(c.gate_biases)).only_if(c.bias);
+        let (s, gates) = (exact(hidden), exact(cell.gates()));
+        let biases = (gates * s * exact(c.gate_biases)).only_if(c.bias);
         let tokens = self.tokens();
         let layers = |times: usize, inputs: usize| {
-            let inputs = wide(inputs);
-            let formula = if biases == Exact::ZERO { "g·s·d" } else { "g·s·d + biases" };
+            let inputs = exact(inputs);
+            let formula = if biases == CheckedU128::ZERO { "g·s·d" } else { "g·s·d + biases" };
             let parameters = (gates * s * inputs + biases, formula);
             let work = (tokens * gates * s * inputs, "B·n·g·s·d");
             let size = [self.tokens.count, cell.gates() * hidden];
@@ -322,9 +322,9 @@ impl Part<'_> {
             let costs = [(gates * s * s, "g·s²"), (tokens * gates * s * s, "B·n·g·s²")];
             let size = [self.tokens.count, hidden];
             let state = self.step("state, step by step", size, tokens * gates * s, costs[0], costs[1], "n·d²");
-            repeated(times, vec![input, state])
+            repeat_steps(times, vec![input, state])
         };
-        let mut steps: Vec<Step> = layers(directions, c.d_model).collect();
+        let mut steps: Vec<StepFormulas> = layers(directions, c.d_model).collect();
         if c.num_layers > 1 {
             steps.extend(layers(directions * (c.num_layers - 1), hidden * directions));
         }
@@ -332,33 +332,37 @@ impl Part<'_> {
     }
 
     /// A head's layer before the last, for one vector of each sequence, and its normalisation.
-    fn dense_head(&self, dense: DenseHead) -> impl Iterator<Item = Step> + use<> {
+    fn dense_head(&self, dense: DenseHeadConfig) -> impl Iterator<Item = StepFormulas> + use<> {
         let c = self.config;
-        let (b, d) = (wide(c.batch), wide(c.d_model));
+        let (b, d) = (exact(c.batch), exact(c.d_model));
         let parameters = (d * d + d.only_if(dense.bias), if dense.bias { "d² + d" } else { "d²" });
         let step = self.step("head, dense", [0, 0], b * d, parameters, (b * d * d, "B·d²"), "d");
-        let of_norm = if c.norm_bias { (wide(2) * d, "2·d") } else { (d, "d") };
-        let norm = dense.norm.map(|_| self.step("head, norm", [0, 0], b * d, of_norm, NOTHING, "d"));
+        let of_norm = if c.norm_bias { (exact(2) * d, "2·d") } else { (d, "d") };
+        let norm = dense.norm.map(|_| self.step("head, norm", [0, 0], b * d, of_norm, NO_COST, "d"));
         let shape = vec![c.batch, c.d_model];
-        std::iter::once(step).chain(norm).map(move |step| Step { shape: shape.clone(), kind: Kind::Head, ..step })
+        std::iter::once(step).chain(norm).map(move |step| StepFormulas {
+            shape: shape.clone(),
+            kind: StepRole::Head,
+            ..step
+        })
     }
 
     /// The linear layer that tells classes from one vector of `width` for each sequence, where there is one.
-    fn head(&self, width: usize) -> Option<Step> {
+    fn head(&self, width: usize) -> Option<StepFormulas> {
         let c = self.config;
-        let (b, from, classes) = (wide(c.batch), wide(width), wide(c.num_classes));
+        let (b, from, classes) = (exact(c.batch), exact(width), exact(c.num_classes));
         let parameters = from * classes + classes.only_if(c.bias);
         let formula = if c.bias { "d·classes + classes" } else { "d·classes" };
         let work = (b * from * classes, "B·d·classes");
         let step = self.step("head", [0, 0], b * from, (parameters, formula), work, "d");
-        (c.num_classes > 0).then(|| Step { shape: vec![c.batch, c.num_classes], kind: Kind::Head, ..step })
+        (c.num_classes > 0).then(|| StepFormulas { shape: vec![c.batch, c.num_classes], kind: StepRole::Head, ..step })
     }
 
     /// The layer that tells the next token from each, where there is a vocabulary. It has the embedding's matrix, or one
     /// of its own.
-    fn output(&self, vocab_size: usize) -> Option<Step> {
+    fn output(&self, vocab_size: usize) -> Option<StepFormulas> {
         let (c, letter) = (self.config, self.tokens.letter);
-        let (d, vocabulary) = (wide(c.d_model), wide(vocab_size));
+        let (d, vocabulary) = (exact(c.d_model), exact(vocab_size));
         let parameters = (vocabulary * d).only_if(c.untied) + vocabulary.only_if(c.logit_bias);
         let formula = match (c.untied, c.logit_bias) {
             (true, true) => "V·d + V",
@@ -370,6 +374,7 @@ impl Part<'_> {
         let work = (self.tokens() * d * vocabulary, work.as_str());
         let size = [self.tokens.count, vocab_size];
         let step = self.step("output", size, self.tokens() * d, (parameters, formula), work, format!("{letter}·d"));
-        (vocab_size > 0).then(|| Step { parameters_read: vocabulary * d + vocabulary.only_if(c.logit_bias), ..step })
+        (vocab_size > 0)
+            .then(|| StepFormulas { parameters_read: vocabulary * d + vocabulary.only_if(c.logit_bias), ..step })
     }
 }

@@ -1,46 +1,48 @@
 //! From the steps of a network to its totals.
 
-use super::exact::Exact;
-use super::steps::{Kind, Step};
-use super::{Count, CountConfig, Counted, CountedStep};
+use super::exact::CheckedU128;
+use super::steps::{StepFormulas, StepRole};
+use super::{CountConfig, NetworkCost, NetworkKind, StepCost};
 use crate::Result;
 
 /// The steps' figures, and their sums.
 ///
 /// # Errors
 /// If one is 2¹²⁸ or more.
-pub(super) fn total(config: &CountConfig, steps: Vec<Step>) -> Result<Count> {
-    let bytes = Exact::from(config.bytes);
-    let result = |step: &Step| step.shape.iter().map(|&size| Exact::from(size)).product::<Exact>();
-    let sum =
-        |of: &dyn Fn(&Step) -> Exact| -> Exact { steps.iter().map(|step| Exact::from(step.times) * of(step)).sum() };
-    let moved = |step: &Step| bytes * (step.reads + step.parameters_read + result(step));
-    let held = |step: &Step| bytes * result(step);
-    let held_fused = |step: &Step| held(step).only_if(step.kind != Kind::Pairs);
-    let work = |is_counted: &dyn Fn(Kind) -> bool| {
+pub(super) fn total_cost(config: &CountConfig, steps: Vec<StepFormulas>) -> Result<NetworkCost> {
+    let bytes = CheckedU128::from(config.bytes);
+    let result = |step: &StepFormulas| step.shape.iter().map(|&size| CheckedU128::from(size)).product::<CheckedU128>();
+    let sum = |of: &dyn Fn(&StepFormulas) -> CheckedU128| -> CheckedU128 {
+        steps.iter().map(|step| CheckedU128::from(step.times) * of(step)).sum()
+    };
+    let moved = |step: &StepFormulas| bytes * (step.reads + step.parameters_read + result(step));
+    let held = |step: &StepFormulas| bytes * result(step);
+    let held_fused = |step: &StepFormulas| held(step).only_if(step.kind != StepRole::Scores);
+    let work = |is_counted: &dyn Fn(StepRole) -> bool| {
         sum(&|step| step.multiply_adds.0.only_if(is_counted(step.kind))).get("multiply-adds")
     };
 
     let parameters = sum(&|step| step.parameters.0);
     let longest = match config.network {
-        Counted::EncoderDecoder => config.length.max(config.target_length()),
+        NetworkKind::EncoderDecoder => config.length.max(config.target_length()),
         _ => config.length,
     };
-    let residual: Exact = [config.batch, longest, config.d_model].into_iter().map(Exact::from).product();
-    let working = steps.iter().map(|step| bytes * (step.reads + result(step))).fold(Exact::ZERO, Exact::max);
+    let residual: CheckedU128 = [config.batch, longest, config.d_model].into_iter().map(CheckedU128::from).product();
+    let working =
+        steps.iter().map(|step| bytes * (step.reads + result(step))).fold(CheckedU128::ZERO, CheckedU128::max);
 
-    let quadratic = work(&Kind::is_quadratic)?;
+    let quadratic = work(&StepRole::is_quadratic)?;
     // Both are known at this length, and one grows with its square: the other's share says where they meet.
     let is_of_one_length = config.keys.is_none_or(|keys| keys == config.length)
-        && (config.network != Counted::EncoderDecoder || config.target_length() == config.length);
+        && (config.network != NetworkKind::EncoderDecoder || config.target_length() == config.length);
     let meet = |linear: u128| {
         (quadratic > 0 && is_of_one_length).then(|| config.length as f64 * linear as f64 / quadratic as f64)
     };
-    let linear = work(&|kind| !kind.is_quadratic() && kind != Kind::Head)?;
-    let projections = work(&|kind| kind == Kind::Projection)?;
+    let linear = work(&|kind| !kind.is_quadratic() && kind != StepRole::Head)?;
+    let projections = work(&|kind| kind == StepRole::Projection)?;
 
-    let finished = |step: &Step| -> Result<CountedStep> {
-        Ok(CountedStep {
+    let finished = |step: &StepFormulas| -> Result<StepCost> {
+        Ok(StepCost {
             part: step.part,
             name: step.name,
             shape: step.shape.clone(),
@@ -52,10 +54,10 @@ pub(super) fn total(config: &CountConfig, steps: Vec<Step>) -> Result<Count> {
             growth: step.growth.clone(),
             bytes: moved(step).get("bytes")?,
             held: held(step).get("bytes")?,
-            is_fused_away: step.kind == Kind::Pairs,
+            is_fused_away: step.kind == StepRole::Scores,
         })
     };
-    Ok(Count {
+    Ok(NetworkCost {
         network: config.network.name(),
         steps: steps.iter().map(finished).collect::<Result<_>>()?,
         parameters: parameters.get("parameters")?,
@@ -64,28 +66,29 @@ pub(super) fn total(config: &CountConfig, steps: Vec<Step>) -> Result<Count> {
         held: sum(&held).get("bytes")?,
         held_fused: sum(&held_fused).get("bytes")?,
         peak: (bytes * (parameters + residual) + working).get("bytes")?,
-        key_value_cache: (bytes * cached(config)).get("bytes")?,
+        key_value_cache: (bytes * key_value_numbers(config)).get("bytes")?,
         quadratic_from: meet(linear),
         attention_quadratic_from: meet(projections),
         sequential_steps: match config.network {
-            Counted::Attention => 1,
-            Counted::Transformer | Counted::Decoder => config.num_layers as u128,
-            Counted::EncoderDecoder => config.num_layers as u128 + config.num_decoder_layers() as u128,
-            Counted::Recurrent(_) => config.num_layers as u128 * config.length as u128,
+            NetworkKind::Attention => 1,
+            NetworkKind::Transformer | NetworkKind::Decoder => config.num_layers as u128,
+            NetworkKind::EncoderDecoder => config.num_layers as u128 + config.num_decoder_layers() as u128,
+            NetworkKind::Recurrent(_) => config.num_layers as u128 * config.length as u128,
         },
     })
 }
 
 /// Numbers of the keys and values that writing keeps.
-fn cached(config: &CountConfig) -> Exact {
+fn key_value_numbers(config: &CountConfig) -> CheckedU128 {
     let decoder = config.decoder();
     let key_heads = decoder.num_key_heads.unwrap_or(decoder.num_heads);
     let (layers, tokens) = match config.network {
-        Counted::Decoder => (config.num_layers, Exact::from(config.length)),
-        Counted::EncoderDecoder => {
-            (config.num_decoder_layers(), Exact::from(config.length) + Exact::from(config.target_length()))
+        NetworkKind::Decoder => (config.num_layers, CheckedU128::from(config.length)),
+        NetworkKind::EncoderDecoder => {
+            (config.num_decoder_layers(), CheckedU128::from(config.length) + CheckedU128::from(config.target_length()))
         }
-        _ => return Exact::ZERO,
+        _ => return CheckedU128::ZERO,
     };
-    [2, layers, config.batch, key_heads, decoder.head_dim()].into_iter().map(Exact::from).product::<Exact>() * tokens
+    [2, layers, config.batch, key_heads, decoder.head_dim()].into_iter().map(CheckedU128::from).product::<CheckedU128>()
+        * tokens
 }

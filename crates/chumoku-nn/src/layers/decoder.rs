@@ -1,9 +1,9 @@
 //! The decoder: layers one after another, each attending to the encoder's output.
 
-use super::record::{AttentionRecord, GradientRecord};
+use super::trace::{AttentionTrace, GradientTrace};
 use super::{
     DecoderGradients, DecoderInput, DecoderLayer, DecoderLayerCache, DecoderLayerState, EncoderConfig, Memory, Mode,
-    Norm, NormCache, NormOrder, Offsets, wide, zeros,
+    Norm, NormCache, NormOrder, Offsets, to_f64, zeros,
 };
 use crate::Result;
 use crate::params::{Builder, Params};
@@ -41,7 +41,7 @@ impl Decoder {
         let layers = (0..config.num_layers)
             .map(|i| builder.scope(&format!("layers.{i}"), |b| DecoderLayer::new(b, config, i)))
             .collect::<Result<_>>()?;
-        let norm = (config.norm_order == NormOrder::Pre).then(|| builder.scope("norm", |b| config.norm(b)));
+        let norm = (config.norm_order == NormOrder::Pre).then(|| builder.scope("norm", |b| config.new_norm(b)));
         Ok(Decoder { layers, norm })
     }
 
@@ -91,18 +91,18 @@ impl Decoder {
         mode: Mode,
         grads: &mut Params<T>,
     ) -> Result<[Array2<T>; 2]> {
-        self.backward_watched(p, (cache, input), dy, mode, grads, &mut |_, _, _| {})
+        self.backward_observed(p, (cache, input), dy, mode, grads, &mut |_, _, _| {})
     }
 
     /// As [`Decoder::backward`]; `watch` sees what [`DecoderLayer::backward_watched`] shows of each layer, after its number.
-    fn backward_watched<T: Real>(
+    fn backward_observed<T: Real>(
         &self,
         p: &Params<T>,
         (cache, input): (&DecoderCache<T>, DecoderInput<'_, T>),
         mut dy: Array2<T>,
         mode: Mode,
         grads: &mut Params<T>,
-        watch: &mut dyn FnMut(usize, usize, &Array2<T>),
+        observe: &mut dyn FnMut(usize, usize, &Array2<T>),
     ) -> Result<[Array2<T>; 2]> {
         let mut d_memory = zeros(input.memory.output.dim());
         if let (Some(norm), Some((x, cached))) = (&self.norm, &cache.norm) {
@@ -110,7 +110,8 @@ impl Decoder {
         }
         for (index, (layer, cache)) in self.layers.iter().zip(&cache.layers).enumerate().rev() {
             let gradients = DecoderGradients { params: grads, memory: &mut d_memory };
-            dy = layer.backward_watched(p, cache, input, dy, mode, gradients, &mut |part, d| watch(index, part, d))?;
+            dy = layer
+                .backward_observed(p, cache, input, dy, mode, gradients, &mut |part, d| observe(index, part, d))?;
         }
         Ok([dy, d_memory])
     }
@@ -121,31 +122,37 @@ impl Decoder {
     ///
     /// # Panics
     /// If there is no such layer.
-    pub(crate) fn record_gradients<T: Real>(
+    pub(crate) fn trace_gradients<T: Real>(
         &self,
         p: &Params<T>,
         of: (&DecoderCache<T>, DecoderInput<'_, T>),
         dy: Array2<T>,
         (layer, is_cross): (usize, bool),
         grads: &mut Params<T>,
-    ) -> Result<GradientRecord> {
+    ) -> Result<GradientTrace> {
         let parts = if is_cross { [1, 3] } else { [0, 1] };
         let mut around = parts.map(|_| Array2::zeros((0, 0)));
         let mut watch = |index: usize, part: usize, d: &Array2<T>| {
             if let Some(at) = parts.iter().position(|own| (index, *own) == (layer, part)) {
-                around[at] = wide(d.view());
+                around[at] = to_f64(d.view());
             }
         };
-        self.backward_watched(p, of, dy, Mode::Eval, grads, &mut watch)?;
-        Ok(self.layers[layer].record_gradients(grads, is_cross, around))
+        self.backward_observed(p, of, dy, Mode::Eval, grads, &mut watch)?;
+        Ok(self.layers[layer].trace_gradients(grads, is_cross, around))
     }
 
     /// The start of decoding against a memory, with room for `capacity` tokens of each sequence; it grows.
     ///
     /// # Errors
     /// If the shapes do not fit, or the memory cannot be had.
-    pub fn start<T: Real>(&self, p: &Params<T>, memory: Memory<'_, T>, capacity: usize) -> Result<DecoderState<T>> {
-        let layers = self.layers.iter().map(|layer| layer.start(p, memory, capacity)).collect::<Result<_>>()?;
+    pub fn start_decoding<T: Real>(
+        &self,
+        p: &Params<T>,
+        memory: Memory<'_, T>,
+        capacity: usize,
+    ) -> Result<DecoderState<T>> {
+        let layers =
+            self.layers.iter().map(|layer| layer.start_decoding(p, memory, capacity)).collect::<Result<_>>()?;
         Ok(DecoderState { layers })
     }
 
@@ -177,14 +184,14 @@ impl Decoder {
     ///
     /// # Panics
     /// If there is no such layer.
-    pub(crate) fn record<T: Real>(
+    pub(crate) fn trace<T: Real>(
         &self,
         p: &Params<T>,
         cache: &DecoderCache<T>,
         input: DecoderInput<'_, T>,
         (layer, is_cross): (usize, bool),
-    ) -> Result<AttentionRecord> {
-        self.layers[layer].record(p, &cache.layers[layer], input, is_cross)
+    ) -> Result<AttentionTrace> {
+        self.layers[layer].trace(p, &cache.layers[layer], input, is_cross)
     }
 
     /// The cross-attention weights of one layer, sequence and head: (target tokens, source tokens).
@@ -194,13 +201,13 @@ impl Decoder {
     ///
     /// # Panics
     /// If there is no such layer.
-    pub fn weights<T: Real>(
+    pub fn cross_attention_weights<T: Real>(
         &self,
         cache: &DecoderCache<T>,
         input: DecoderInput<'_, T>,
         [layer, sequence, head]: [usize; 3],
     ) -> Result<Array2<T>> {
-        self.layers[layer].weights(&cache.layers[layer], input, sequence, head)
+        self.layers[layer].cross_attention_weights(&cache.layers[layer], input, sequence, head)
     }
 }
 

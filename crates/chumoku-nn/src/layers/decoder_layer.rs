@@ -1,11 +1,11 @@
 //! A decoder layer: causal self-attention, attention to the encoder's output, and feed-forward, each with a residual
 //! connection and layer normalisation.
 
-use super::record::{AttentionRecord, GradientRecord};
 use super::sublayer::{Sublayer, SublayerCache};
+use super::trace::{AttentionTrace, GradientTrace};
 use super::{
     AttentionInput, AttentionOptions, EncoderConfig, FeedForward, FeedForwardCache, Mode, MultiHeadAttention,
-    MultiHeadAttentionCache, MultiHeadAttentionConfig, Offsets, PositionKind, ProjectedMemory, add_assign, wide,
+    MultiHeadAttentionCache, MultiHeadAttentionConfig, Offsets, PositionKind, ProjectedMemory, add_assign, to_f64,
 };
 use crate::Result;
 use crate::params::{Builder, Params};
@@ -13,7 +13,7 @@ use chumoku_kernels::{KeyValueCache, Real};
 use ndarray::{Array2, ArrayView2};
 
 /// Dropout of decoders is numbered from here, away from that of encoders.
-const SITES: u32 = 1 << 16;
+const FIRST_DROPOUT_SITE: u32 = 1 << 16;
 
 /// What a decoder attends to: the encoder's output (source tokens, d_model), and its sequences.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +62,7 @@ pub struct DecoderLayerCache<T> {
 /// What a [`DecoderLayer`] keeps from step to step: keys and values of the tokens so far, and those of the memory.
 #[derive(Clone, Debug)]
 pub struct DecoderLayerState<T: Real> {
-    keys_and_values: KeyValueCache<T>,
+    key_value_cache: KeyValueCache<T>,
     memory: ProjectedMemory<T>,
 }
 
@@ -73,19 +73,19 @@ impl DecoderLayer {
     /// # Errors
     /// If the heads do not divide d_model.
     pub fn new(builder: &mut Builder, config: &EncoderConfig, index: usize) -> Result<Self> {
-        let site = SITES + 8 * (index as u32 + 1);
-        let to_self = MultiHeadAttentionConfig { causal: true, ..config.self_attention(index, site)? };
+        let site = FIRST_DROPOUT_SITE + 8 * (index as u32 + 1);
+        let to_self = MultiHeadAttentionConfig { causal: true, ..config.self_attention_config(index, site)? };
         // Places of the target say nothing about those of the source.
         let options = AttentionOptions { window: None, position: PositionKind::None, ..config.attention };
         let across = MultiHeadAttentionConfig {
             dropout: config.attention_dropout,
             site: site + 1,
-            ..MultiHeadAttentionConfig::of(config.d_model, config.num_heads, options)?
+            ..MultiHeadAttentionConfig::self_attention(config.d_model, config.num_heads, options)?
         };
         Ok(DecoderLayer {
             self_attention: builder.scope("self_attn", |b| MultiHeadAttention::new(b, to_self)),
             cross_attention: builder.scope("multihead_attn", |b| MultiHeadAttention::new(b, across)),
-            feed_forward: FeedForward::of(builder, config, site + 2),
+            feed_forward: FeedForward::from_config(builder, config, site + 2),
             sublayers: [("norm1", site + 3), ("norm2", site + 4), ("norm3", site + 5)]
                 .map(|(name, site)| Sublayer::new(builder, name, config, site)),
         })
@@ -108,10 +108,10 @@ impl DecoderLayer {
         // A caller's array may lie any way.
         let x = if x.is_standard_layout() { x } else { x.as_standard_layout().into_owned() };
         let (x, self_attention) = self.sublayers[0].forward(p, x, mode, |x, then| {
-            self.self_attention.forward_then(p, &AttentionInput::of_self(x, offsets), then, mode)
+            self.self_attention.forward_then(p, &AttentionInput::self_attention(x, offsets), then, mode)
         })?;
         let (x, cross_attention) = self.sublayers[1].forward(p, x, mode, |x, then| {
-            self.cross_attention.forward_then(p, &across(&x, offsets, &memory), then, mode)
+            self.cross_attention.forward_then(p, &cross_attention_input(&x, offsets, &memory), then, mode)
         })?;
         let (y, feed_forward) =
             self.sublayers[2].forward(p, x, mode, |x, then| self.feed_forward.forward_then(p, x, then, mode))?;
@@ -134,13 +134,13 @@ impl DecoderLayer {
         mode: Mode,
         gradients: DecoderGradients<'_, T>,
     ) -> Result<Array2<T>> {
-        self.backward_watched(p, cache, input, dy, mode, gradients, &mut |_, _| {})
+        self.backward_observed(p, cache, input, dy, mode, gradients, &mut |_, _| {})
     }
 
     /// As [`DecoderLayer::backward`]; `watch` sees the gradient of what each of the layer's three parts is given, by its
     /// number, after that of what the last one comes to, which is number 3.
     #[allow(clippy::too_many_arguments, reason = "those of `backward`, and one that watches it")]
-    pub(super) fn backward_watched<T: Real>(
+    pub(super) fn backward_observed<T: Real>(
         &self,
         p: &Params<T>,
         cache: &DecoderLayerCache<T>,
@@ -153,14 +153,14 @@ impl DecoderLayer {
         watch(3, &dy);
         let part = &cache.feed_forward;
         let d = self.sublayers[2].backward(p, part, dy, mode, grads, |d, grads| {
-            self.feed_forward.backward(p, part.input.view(), &part.part, d, mode, grads)
+            self.feed_forward.backward(p, part.input.view(), &part.inner, d, mode, grads)
         })?;
         watch(2, &d);
         let part = &cache.cross_attention;
         let d = self.sublayers[1].backward(p, part, d, mode, grads, |d, grads| {
             let x = part.input.view();
-            let input = across(&x, offsets, &memory);
-            let (dx, of_memory) = self.cross_attention.backward(p, &input, &part.part, d, mode, grads)?;
+            let input = cross_attention_input(&x, offsets, &memory);
+            let (dx, of_memory) = self.cross_attention.backward(p, &input, &part.inner, d, mode, grads)?;
             // Keys and values are both made from the memory.
             of_memory.iter().flatten().for_each(|d| add_assign(d_memory, d.view()));
             Ok(dx)
@@ -168,28 +168,28 @@ impl DecoderLayer {
         watch(1, &d);
         let part = &cache.self_attention;
         let d = self.sublayers[0].backward(p, part, d, mode, grads, |d, grads| {
-            let input = AttentionInput::of_self(part.input.view(), offsets);
-            Ok(self.self_attention.backward(p, &input, &part.part, d, mode, grads)?.0)
+            let input = AttentionInput::self_attention(part.input.view(), offsets);
+            Ok(self.self_attention.backward(p, &input, &part.inner, d, mode, grads)?.0)
         })?;
         watch(0, &d);
         Ok(d)
     }
 
     /// The gradients of the parameters of what [`DecoderLayer::record`] has, and those of its input and its output.
-    pub(super) fn record_gradients<T: Real>(
+    pub(super) fn trace_gradients<T: Real>(
         &self,
         grads: &Params<T>,
         is_cross: bool,
         [x, output]: [Array2<f64>; 2],
-    ) -> GradientRecord {
+    ) -> GradientTrace {
         let attention = if is_cross { &self.cross_attention } else { &self.self_attention };
-        GradientRecord {
+        GradientTrace {
             output,
             x,
             attention: attention.matrices(grads),
-            norm: self.sublayers[usize::from(is_cross)].norm().record(grads),
+            norm: self.sublayers[usize::from(is_cross)].norm().parameters(grads),
             feed_forward: is_cross.then(|| self.feed_forward.matrices(grads)),
-            feed_forward_norm: self.sublayers[2].norm().record(grads).filter(|_| is_cross),
+            feed_forward_norm: self.sublayers[2].norm().parameters(grads).filter(|_| is_cross),
         }
     }
 
@@ -197,14 +197,14 @@ impl DecoderLayer {
     ///
     /// # Errors
     /// If the shapes do not fit, or the memory cannot be had.
-    pub fn start<T: Real>(
+    pub fn start_decoding<T: Real>(
         &self,
         p: &Params<T>,
         memory: Memory<'_, T>,
         capacity: usize,
     ) -> Result<DecoderLayerState<T>> {
         Ok(DecoderLayerState {
-            keys_and_values: self.self_attention.key_value_cache(memory.offsets.sequences(), capacity)?,
+            key_value_cache: self.self_attention.key_value_cache(memory.offsets.sequences(), capacity)?,
             memory: self.cross_attention.project_memory(p, [memory.output; 2], memory.offsets)?,
         })
     }
@@ -225,13 +225,13 @@ impl DecoderLayer {
         [offsets, sources]: [&Offsets; 2],
         state: &mut DecoderLayerState<T>,
     ) -> Result<Array2<T>> {
-        let DecoderLayerState { keys_and_values, memory } = state;
+        let DecoderLayerState { key_value_cache: keys_and_values, memory } = state;
         let mode = Mode::Eval;
         let x = self.sublayers[0].forward(p, x, mode, |x, then| {
             Ok((self.self_attention.step_then(p, x, offsets, keys_and_values, then)?, ()))
         })?;
         let x = self.sublayers[1].forward(p, x.0, mode, |x, then| {
-            Ok((self.cross_attention.step_across_then(p, x, sources, memory, then)?, ()))
+            Ok((self.cross_attention.step_cross_attention_then(p, x, sources, memory, then)?, ()))
         })?;
         let y = self.sublayers[2].forward(p, x.0, mode, |x, then| self.feed_forward.forward_then(p, x, then, mode))?;
         Ok(y.0)
@@ -244,13 +244,13 @@ impl DecoderLayer {
 
     /// What its attention to itself or, with `is_cross`, to the memory was given and made, of a batch of one pair. The
     /// feed-forward network follows the attention to the memory.
-    pub(super) fn record<T: Real>(
+    pub(super) fn trace<T: Real>(
         &self,
         p: &Params<T>,
         cache: &DecoderLayerCache<T>,
         DecoderInput { offsets, memory }: DecoderInput<'_, T>,
         is_cross: bool,
-    ) -> Result<AttentionRecord> {
+    ) -> Result<AttentionTrace> {
         let (attention, part) = match is_cross {
             true => (&self.cross_attention, &cache.cross_attention),
             false => (&self.self_attention, &cache.self_attention),
@@ -258,26 +258,30 @@ impl DecoderLayer {
         let sublayer = &self.sublayers[usize::from(is_cross)];
         let order = sublayer.order();
         let around = match is_cross {
-            true => cache.cross_attention.around(&cache.feed_forward, order),
-            false => cache.self_attention.around(&cache.cross_attention, order),
+            true => cache.cross_attention.input_and_sum(&cache.feed_forward, order),
+            false => cache.self_attention.input_and_sum(&cache.cross_attention, order),
         };
-        let [x, sum] = around.map(|x| wide(x.view()));
+        let [x, sum] = around.map(|x| to_f64(x.view()));
         let of_head = |head| -> Result<_> {
             let x = part.input.view();
-            let input = if is_cross { across(&x, offsets, &memory) } else { AttentionInput::of_self(x, offsets) };
-            Ok(wide(attention.weights(&input, &part.part, 0, head)?.view()))
+            let input = if is_cross {
+                cross_attention_input(&x, offsets, &memory)
+            } else {
+                AttentionInput::self_attention(x, offsets)
+            };
+            Ok(to_f64(attention.attention_weights(&input, &part.inner, 0, head)?.view()))
         };
-        Ok(AttentionRecord {
+        Ok(AttentionTrace {
             x,
-            memory: is_cross.then(|| wide(memory.output)),
+            memory: is_cross.then(|| to_f64(memory.output)),
             matrices: attention.matrices(p),
             order,
-            norm: sublayer.norm().record(p),
-            projected: attention.projected(&part.part),
+            norm: sublayer.norm().parameters(p),
+            projected: attention.kernel_inputs(&part.inner),
             weights: (0..attention.config().num_heads).map(of_head).collect::<Result<_>>()?,
             sum,
             feed_forward: match is_cross {
-                true => Some(self.sublayers[2].record_feed_forward(p, &self.feed_forward, &cache.feed_forward)?),
+                true => Some(self.sublayers[2].trace_feed_forward(p, &self.feed_forward, &cache.feed_forward)?),
                 false => None,
             },
         })
@@ -287,7 +291,7 @@ impl DecoderLayer {
     ///
     /// # Errors
     /// If there is no such sequence or head.
-    pub fn weights<T: Real>(
+    pub fn cross_attention_weights<T: Real>(
         &self,
         cache: &DecoderLayerCache<T>,
         DecoderInput { offsets, memory }: DecoderInput<'_, T>,
@@ -296,8 +300,8 @@ impl DecoderLayer {
     ) -> Result<Array2<T>> {
         let part = &cache.cross_attention;
         let x = part.input.view();
-        let input = across(&x, offsets, &memory);
-        self.cross_attention.weights(&input, &part.part, sequence, head)
+        let input = cross_attention_input(&x, offsets, &memory);
+        self.cross_attention.attention_weights(&input, &part.inner, sequence, head)
     }
 }
 
@@ -308,13 +312,13 @@ impl<T: Real> DecoderLayerState<T> {
     /// # Errors
     /// If there is no such sequence or source.
     pub fn select(&mut self, sequences: &[usize], sources: &[usize]) -> Result<()> {
-        self.keys_and_values.select(sequences)?;
+        self.key_value_cache.select(sequences)?;
         self.memory.select(sources)
     }
 }
 
 /// Queries from the target, keys and values from the memory.
-fn across<'a, T: Real>(
+fn cross_attention_input<'a, T: Real>(
     x: &'a ArrayView2<'_, T>,
     offsets: &'a Offsets,
     memory: &'a Memory<'_, T>,

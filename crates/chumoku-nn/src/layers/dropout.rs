@@ -6,7 +6,7 @@ use ndarray::{Array2, CowArray, Ix2};
 
 /// Where the random numbers of a training step come from: every place that drops has a stream of its own.
 #[derive(Clone, Copy, Debug)]
-pub struct Noise {
+pub struct DropoutSeed {
     /// The run's seed.
     pub seed: u64,
     /// Number of the step.
@@ -19,7 +19,7 @@ pub enum Mode {
     /// Using the model: nothing is dropped.
     Eval,
     /// Training: dropout draws from this noise. The backward pass must be given the same.
-    Train(Noise),
+    Train(DropoutSeed),
 }
 
 impl Mode {
@@ -34,7 +34,7 @@ impl Mode {
     }
 
     /// Dropout in place; the backward pass is the same call on the gradient.
-    pub(crate) fn drop<T: Real>(&self, x: &mut Array2<T>, rate: f32, site: u32) -> Result<()> {
+    pub(crate) fn apply_dropout<T: Real>(&self, x: &mut Array2<T>, rate: f32, site: u32) -> Result<()> {
         if let Some(random) = self.stream(site)
             && rate > 0.0
         {
@@ -44,10 +44,15 @@ impl Mode {
     }
 
     /// Dropout of a copy; of nothing, no copy.
-    pub(crate) fn dropped<'a, T: Real>(&self, x: &'a Array2<T>, rate: f32, site: u32) -> Result<CowArray<'a, T, Ix2>> {
+    pub(crate) fn dropout_copy<'a, T: Real>(
+        &self,
+        x: &'a Array2<T>,
+        rate: f32,
+        site: u32,
+    ) -> Result<CowArray<'a, T, Ix2>> {
         let Some(dropout) = self.dropout(rate, site) else { return Ok(x.into()) };
-        let x = super::packed(x.view());
-        let y = chumoku_kernels::dropped(super::numbers(&x.view()), dropout)?;
+        let x = super::contiguous(x.view());
+        let y = chumoku_kernels::dropout_copy(super::numbers(&x.view()), dropout)?;
         Ok(super::array(x.dim(), y)?.into())
     }
 
@@ -62,7 +67,7 @@ impl Mode {
     }
 
     /// Dropout of attention weights.
-    pub(crate) fn attention(&self, rate: f32, site: u32) -> Option<AttentionDropout> {
+    pub(crate) fn attention_dropout(&self, rate: f32, site: u32) -> Option<AttentionDropout> {
         self.stream(site).filter(|_| rate > 0.0).map(|random| AttentionDropout { rate, random })
     }
 }

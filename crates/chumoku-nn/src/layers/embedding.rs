@@ -1,10 +1,10 @@
 //! Token embedding, and the same table as the weight of an output layer.
 
-use super::{array, matrix, numbers, numbers_mut, packed, zeros};
+use super::{array, contiguous, mat_ref, numbers, numbers_mut, zeros};
 use crate::Result;
 use crate::params::{Builder, Init, ParamId, Params};
 use chumoku_kernels::{
-    CrossEntropy, Product, Real, Start, Then, cross_entropy, embedding_backward, embedding_forward, gemm,
+    CrossEntropy, Epilogue, FusedGemm, OutputInit, Real, cross_entropy, embedding_backward, embedding_forward, gemm,
 };
 use ndarray::{Array2, ArrayView2, Axis};
 
@@ -44,7 +44,7 @@ impl Embedding {
     }
 
     fn scale<T: Real>(&self) -> T {
-        T::of(self.scale)
+        T::round_from(self.scale)
     }
 
     /// The vector of each token, scaled; `backward` needs the same ids.
@@ -72,7 +72,7 @@ impl Embedding {
         if !grads.is_trained(self.weight) {
             return Ok(());
         }
-        let dy = packed(dy);
+        let dy = contiguous(dy);
         let d_table = grads.slice_mut(self.weight);
         Ok(embedding_backward(ids, numbers(&dy.view()), self.width, self.scale(), d_table)?)
     }
@@ -86,11 +86,11 @@ impl Embedding {
     /// # Errors
     /// If `x` has another width.
     pub fn logits<T: Real>(&self, p: &Params<T>, x: ArrayView2<'_, T>) -> Result<Array2<T>> {
-        let x = packed(x);
-        let (x, b, precision) = (x.view(), p.transposed(self.weight), p.precision());
+        let x = contiguous(x);
+        let (x, b, precision) = (x.view(), p.transposed_operand(self.weight), p.precision());
         let bias = self.output_bias.map(|bias| p.slice(bias));
         let (rows, vocabulary) = (x.nrows(), b.matrix().cols());
-        let product = Product { a: matrix(&x)?, b, bias, then: Then::Nothing, precision };
+        let product = FusedGemm { a: mat_ref(&x)?, b, bias, epilogue: Epilogue::Identity, precision };
         array((rows, vocabulary), product.compute()?)
     }
 
@@ -118,11 +118,11 @@ impl Embedding {
             return Err(chumoku_kernels::Error::Length { what, expected, found: labels.len() }.into());
         }
         let options = CrossEntropy { label_smoothing, class_weights: None, row_weights: None };
-        let x = packed(x);
+        let x = contiguous(x);
         let mut dx = zeros(if grads.is_some() { x.dim() } else { (0, self.width) });
         let mut loss = 0.0;
-        for (piece, labels) in labels.chunks(PIECE).enumerate() {
-            let rows = piece * PIECE..piece * PIECE + labels.len();
+        for (piece, labels) in labels.chunks(LOSS_CHUNK).enumerate() {
+            let rows = piece * LOSS_CHUNK..piece * LOSS_CHUNK + labels.len();
             let part = x.slice_axis(Axis(0), rows.clone().into());
             let logits = self.logits(p, part)?;
             let mut d_logits = zeros(logits.dim());
@@ -134,15 +134,15 @@ impl Embedding {
             if let Some(bias) = self.output_bias.filter(|&bias| grads.is_trained(bias)) {
                 let d_bias = grads.slice_mut(bias);
                 for row in d_logits.rows() {
-                    d_bias.iter_mut().zip(row).for_each(|(to, &d)| *to += T::of(share) * d);
+                    d_bias.iter_mut().zip(row).for_each(|(to, &d)| *to += T::round_from(share) * d);
                 }
             }
-            let (d_logits, share) = (d_logits.view(), T::of(share));
-            let product = Product {
-                a: matrix(&d_logits)?,
+            let (d_logits, share) = (d_logits.view(), T::round_from(share));
+            let product = FusedGemm {
+                a: mat_ref(&d_logits)?,
                 b: p.operand(self.weight),
                 bias: None,
-                then: Then::Nothing,
+                epilogue: Epilogue::Identity,
                 precision: p.precision(),
             };
             let of_part = product.compute()?;
@@ -151,7 +151,7 @@ impl Embedding {
             if grads.is_trained(self.weight) {
                 let part = part.mapv(|x| share * x);
                 let d_table = grads.matrix_mut(self.weight);
-                gemm(matrix(&d_logits)?.t(), matrix(&part.view())?, Start::Keep, d_table, p.precision())?;
+                gemm(mat_ref(&d_logits)?.t(), mat_ref(&part.view())?, OutputInit::Keep, d_table, p.precision())?;
             }
         }
         Ok((loss, dx))
@@ -159,4 +159,4 @@ impl Embedding {
 }
 
 /// Tokens whose logits exist at a time.
-const PIECE: usize = 1024;
+const LOSS_CHUNK: usize = 1024;

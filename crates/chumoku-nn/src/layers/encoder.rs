@@ -1,7 +1,7 @@
 //! The encoder: layers one after another.
 
-use super::record::{AttentionRecord, GradientRecord, NormRecord};
-use super::{EncoderConfig, EncoderLayer, EncoderLayerCache, Mode, Norm, NormCache, NormOrder, Offsets, wide};
+use super::trace::{AttentionTrace, GradientTrace, NormParameters};
+use super::{EncoderConfig, EncoderLayer, EncoderLayerCache, Mode, Norm, NormCache, NormOrder, Offsets, to_f64};
 use crate::Result;
 use crate::params::{Builder, Params};
 use chumoku_kernels::{KeyValueCache, Real};
@@ -30,7 +30,7 @@ impl Encoder {
         let layers = (0..config.num_layers)
             .map(|i| builder.scope(&format!("layers.{i}"), |b| EncoderLayer::new(b, config, i)))
             .collect::<Result<_>>()?;
-        let norm = (config.norm_order == NormOrder::Pre).then(|| builder.scope("norm", |b| config.norm(b)));
+        let norm = (config.norm_order == NormOrder::Pre).then(|| builder.scope("norm", |b| config.new_norm(b)));
         Ok(Encoder { layers, norm })
     }
 
@@ -68,7 +68,7 @@ impl Encoder {
     ///
     /// # Errors
     /// If the shapes do not fit.
-    pub fn apply<T: Real>(&self, p: &Params<T>, mut x: Array2<T>, offsets: &Offsets) -> Result<Array2<T>> {
+    pub fn infer<T: Real>(&self, p: &Params<T>, mut x: Array2<T>, offsets: &Offsets) -> Result<Array2<T>> {
         for layer in &self.layers {
             x = layer.forward(p, x, offsets, Mode::Eval)?.0;
         }
@@ -82,7 +82,7 @@ impl Encoder {
     ///
     /// # Errors
     /// If the shapes do not fit.
-    pub fn states<T: Real>(&self, p: &Params<T>, x: Array2<T>, offsets: &Offsets) -> Result<Vec<Array2<T>>> {
+    pub fn hidden_states<T: Real>(&self, p: &Params<T>, x: Array2<T>, offsets: &Offsets) -> Result<Vec<Array2<T>>> {
         let mut states = vec![x];
         for layer in &self.layers {
             let last = states[states.len() - 1].clone();
@@ -148,31 +148,31 @@ impl Encoder {
         mode: Mode,
         grads: &mut Params<T>,
     ) -> Result<Array2<T>> {
-        self.backward_watched(p, (cache, offsets), dy, mode, grads, &mut |_, _| {})
+        self.backward_observed(p, (cache, offsets), dy, mode, grads, &mut |_, _| {})
     }
 
     /// As [`Encoder::backward`]; `watch` sees the gradient of what each layer is given, by its number, after that of what the
     /// last one comes to, by the number of all.
-    fn backward_watched<T: Real>(
+    fn backward_observed<T: Real>(
         &self,
         p: &Params<T>,
         (cache, offsets): (&EncoderCache<T>, &Offsets),
         mut dy: Array2<T>,
         mode: Mode,
         grads: &mut Params<T>,
-        watch: &mut dyn FnMut(usize, &Array2<T>),
+        observe: &mut dyn FnMut(usize, &Array2<T>),
     ) -> Result<Array2<T>> {
         if let (Some(norm), Some((x, cached))) = (&self.norm, &cache.norm) {
             dy = norm.backward(p, x.view(), cached, dy.view(), None, grads)?;
         }
-        watch(self.layers.len(), &dy);
+        observe(self.layers.len(), &dy);
         for (index, (layer, cache)) in self.layers.iter().zip(&cache.layers).enumerate().rev() {
             // Frozen from here down: nobody asks for these gradients.
-            if !grads.is_any_trained(layer.end()) {
+            if !grads.has_trained_before(layer.params_end()) {
                 return Ok(dy);
             }
             dy = layer.backward(p, cache, offsets, dy, mode, grads)?;
-            watch(index, &dy);
+            observe(index, &dy);
         }
         Ok(dy)
     }
@@ -182,55 +182,55 @@ impl Encoder {
     ///
     /// # Panics
     /// If there is no such layer.
-    pub(crate) fn record_gradients<T: Real>(
+    pub(crate) fn trace_gradients<T: Real>(
         &self,
         p: &Params<T>,
         cache: (&EncoderCache<T>, &Offsets),
         dy: Array2<T>,
         layer: usize,
         grads: &mut Params<T>,
-    ) -> Result<GradientRecord> {
+    ) -> Result<GradientTrace> {
         let mut around = [layer, layer + 1].map(|_| Array2::zeros((0, 0)));
         let mut watch = |index: usize, d: &Array2<T>| {
             if let Some(own) = index.checked_sub(layer).and_then(|at| around.get_mut(at)) {
-                *own = wide(d.view());
+                *own = to_f64(d.view());
             }
         };
-        self.backward_watched(p, cache, dy, Mode::Eval, grads, &mut watch)?;
-        Ok(self.layers[layer].record_gradients(grads, around))
+        self.backward_observed(p, cache, dy, Mode::Eval, grads, &mut watch)?;
+        Ok(self.layers[layer].trace_gradients(grads, around))
     }
 
     /// What the attention of a layer was given and made, of a batch of one sequence, with the feed-forward network.
     ///
     /// # Panics
     /// If there is no such layer.
-    pub(crate) fn record<T: Real>(
+    pub(crate) fn trace<T: Real>(
         &self,
         p: &Params<T>,
         cache: &EncoderCache<T>,
         offsets: &Offsets,
         layer: usize,
-    ) -> Result<AttentionRecord> {
+    ) -> Result<AttentionTrace> {
         let (layer, cache) = (&self.layers[layer], &cache.layers[layer]);
-        let feed_forward = Some(layer.record_feed_forward(p, cache)?);
-        Ok(AttentionRecord { feed_forward, ..layer.record(p, cache, offsets)? })
+        let feed_forward = Some(layer.trace_feed_forward(p, cache)?);
+        Ok(AttentionTrace { feed_forward, ..layer.trace(p, cache, offsets)? })
     }
 
     /// The parameters of the normalisation behind the last layer.
-    pub(crate) fn record_norm<T: Real>(&self, p: &Params<T>) -> Option<NormRecord> {
-        self.norm.as_ref().and_then(|norm| norm.record(p))
+    pub(crate) fn norm_parameters<T: Real>(&self, p: &Params<T>) -> Option<NormParameters> {
+        self.norm.as_ref().and_then(|norm| norm.parameters(p))
     }
 
     /// What the attention of every layer in turn was given and made, without the feed-forward networks.
-    pub(crate) fn each_record<T: Real>(
+    pub(crate) fn trace_layers<T: Real>(
         &self,
         p: &Params<T>,
         cache: &EncoderCache<T>,
         offsets: &Offsets,
-        each: &mut dyn FnMut(&AttentionRecord),
+        each: &mut dyn FnMut(&AttentionTrace),
     ) -> Result<()> {
         let mut layers = self.layers.iter().zip(&cache.layers);
-        layers.try_for_each(|(layer, cache)| layer.record(p, cache, offsets).map(|record| each(&record)))
+        layers.try_for_each(|(layer, cache)| layer.trace(p, cache, offsets).map(|record| each(&record)))
     }
 
     /// The attention weights of one layer, sequence and head: (tokens, tokens).
@@ -240,7 +240,7 @@ impl Encoder {
     ///
     /// # Panics
     /// If there is no such layer.
-    pub fn weights<T: Real>(
+    pub fn attention_weights<T: Real>(
         &self,
         cache: &EncoderCache<T>,
         offsets: &Offsets,
@@ -248,6 +248,6 @@ impl Encoder {
         sequence: usize,
         head: usize,
     ) -> Result<Array2<T>> {
-        self.layers[layer].weights(&cache.layers[layer], offsets, sequence, head)
+        self.layers[layer].attention_weights(&cache.layers[layer], offsets, sequence, head)
     }
 }

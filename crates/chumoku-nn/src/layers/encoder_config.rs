@@ -120,7 +120,7 @@ impl EncoderConfig {
                 return Err(Error::Size { name, most, found });
             }
         }
-        if named(&self.activation).is_none() {
+        if find_activation(&self.activation).is_none() {
             return Err(Error::Activation(self.activation.clone()));
         }
         if let Some(epsilon) = self.options.norm_epsilon.filter(|epsilon| !(epsilon.is_finite() && *epsilon > 0.0)) {
@@ -133,25 +133,25 @@ impl EncoderConfig {
     }
 
     /// A normalisation of its width, added to the model under construction.
-    pub(super) fn norm(&self, builder: &mut Builder) -> Norm {
+    pub(super) fn new_norm(&self, builder: &mut Builder) -> Norm {
         let epsilon = self.options.norm_epsilon.unwrap_or(LayerNorm::EPSILON);
         Norm::new(builder, self.options.norm, self.d_model, epsilon)
     }
 
     /// The attention of layer `index` to itself; `site` numbers its dropout among those of the model.
-    pub(super) fn self_attention(&self, index: usize, site: u32) -> Result<MultiHeadAttentionConfig> {
+    pub(super) fn self_attention_config(&self, index: usize, site: u32) -> Result<MultiHeadAttentionConfig> {
         let mut options = self.attention;
         if let Some(local) = self.options.local_layers.filter(|local| !index.is_multiple_of(local.global_every.max(1)))
         {
             (options.window, options.rotary_base) = (Some(local.window), Some(local.rotary_base));
         }
-        let attention = MultiHeadAttentionConfig::of(self.d_model, self.num_heads, options)?;
+        let attention = MultiHeadAttentionConfig::self_attention(self.d_model, self.num_heads, options)?;
         Ok(MultiHeadAttentionConfig { dropout: self.attention_dropout, causal: self.causal, site, ..attention })
     }
 
     /// The activation that the name stands for.
     pub fn activation(&self) -> Activation {
-        named(&self.activation).unwrap_or(Activation::Gelu)
+        find_activation(&self.activation).unwrap_or(Activation::Gelu)
     }
 }
 
@@ -164,6 +164,6 @@ pub const ACTIVATIONS: [(&str, Activation); 4] = [
 ];
 
 /// The activation of a name.
-fn named(name: &str) -> Option<Activation> {
+fn find_activation(name: &str) -> Option<Activation> {
     ACTIVATIONS.into_iter().find(|(known, _)| *known == name).map(|(_, activation)| activation)
 }

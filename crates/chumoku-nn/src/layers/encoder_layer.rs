@@ -1,13 +1,13 @@
 //! An encoder layer: self-attention and feed-forward, each with a residual connection and layer normalisation.
 
-use super::record::{AttentionRecord, FeedForwardRecord, GradientRecord};
 use super::sublayer::{Sublayer, SublayerCache};
+use super::trace::{AttentionTrace, FeedForwardTrace, GradientTrace};
 use super::{
     AttentionInput, EncoderConfig, FeedForward, FeedForwardCache, Mode, MultiHeadAttention, MultiHeadAttentionCache,
-    Offsets, wide,
+    Offsets, to_f64,
 };
 use crate::Result;
-use crate::params::{Builder, Mark, Params};
+use crate::params::{Builder, ParamMark, Params};
 use chumoku_kernels::{KeyValueCache, Real};
 use ndarray::Array2;
 
@@ -17,7 +17,7 @@ pub struct EncoderLayer {
     attention: MultiHeadAttention,
     feed_forward: FeedForward,
     sublayers: [Sublayer; 2],
-    end: Mark,
+    end: ParamMark,
 }
 
 /// What an [`EncoderLayer`] remembers.
@@ -34,9 +34,9 @@ impl EncoderLayer {
     /// If the heads do not divide d_model.
     pub fn new(builder: &mut Builder, config: &EncoderConfig, index: usize) -> Result<Self> {
         let site = 8 * (index as u32 + 1);
-        let attention = config.self_attention(index, site)?;
+        let attention = config.self_attention_config(index, site)?;
         let attention = builder.scope("self_attn", |b| MultiHeadAttention::new(b, attention));
-        let feed_forward = FeedForward::of(builder, config, site + 1);
+        let feed_forward = FeedForward::from_config(builder, config, site + 1);
         let is_normalised = config.options.first_norm_left_out && index == 0;
         let first = match is_normalised {
             true => Sublayer::without_norm(config, site + 2),
@@ -47,7 +47,7 @@ impl EncoderLayer {
     }
 
     /// The end of its parameters among those of the model.
-    pub(super) fn end(&self) -> Mark {
+    pub(super) fn params_end(&self) -> ParamMark {
         self.end
     }
 
@@ -68,7 +68,7 @@ impl EncoderLayer {
         // A caller's array may lie any way.
         let x = if x.is_standard_layout() { x } else { x.as_standard_layout().into_owned() };
         let (x, attention) = self.sublayers[0].forward(p, x, mode, |x, then| {
-            self.attention.forward_then(p, &AttentionInput::of_self(x, offsets), then, mode)
+            self.attention.forward_then(p, &AttentionInput::self_attention(x, offsets), then, mode)
         })?;
         let (y, feed_forward) =
             self.sublayers[1].forward(p, x, mode, |x, then| self.feed_forward.forward_then(p, x, then, mode))?;
@@ -93,12 +93,12 @@ impl EncoderLayer {
     ) -> Result<Array2<T>> {
         let part = &cache.feed_forward;
         let d = self.sublayers[1].backward(p, part, dy, mode, grads, |d, grads| {
-            self.feed_forward.backward(p, part.input.view(), &part.part, d, mode, grads)
+            self.feed_forward.backward(p, part.input.view(), &part.inner, d, mode, grads)
         })?;
         let part = &cache.attention;
         self.sublayers[0].backward(p, part, d, mode, grads, |d, grads| {
-            let input = AttentionInput::of_self(part.input.view(), offsets);
-            Ok(self.attention.backward(p, &input, &part.part, d, mode, grads)?.0)
+            let input = AttentionInput::self_attention(part.input.view(), offsets);
+            Ok(self.attention.backward(p, &input, &part.inner, d, mode, grads)?.0)
         })
     }
 
@@ -138,23 +138,23 @@ impl EncoderLayer {
     }
 
     /// What its attention was given and made, of a batch of one sequence.
-    pub(super) fn record<T: Real>(
+    pub(super) fn trace<T: Real>(
         &self,
         p: &Params<T>,
         cache: &EncoderLayerCache<T>,
         offsets: &Offsets,
-    ) -> Result<AttentionRecord> {
+    ) -> Result<AttentionTrace> {
         let order = self.sublayers[0].order();
-        let [x, sum] = cache.attention.around(&cache.feed_forward, order).map(|x| wide(x.view()));
+        let [x, sum] = cache.attention.input_and_sum(&cache.feed_forward, order).map(|x| to_f64(x.view()));
         let heads = 0..self.attention.config().num_heads;
-        let weights = heads.map(|head| Ok(wide(self.weights(cache, offsets, 0, head)?.view())));
-        Ok(AttentionRecord {
+        let weights = heads.map(|head| Ok(to_f64(self.attention_weights(cache, offsets, 0, head)?.view())));
+        Ok(AttentionTrace {
             x,
             memory: None,
             matrices: self.attention.matrices(p),
             order,
-            norm: self.sublayers[0].norm().record(p),
-            projected: self.attention.projected(&cache.attention.part),
+            norm: self.sublayers[0].norm().parameters(p),
+            projected: self.attention.kernel_inputs(&cache.attention.inner),
             weights: weights.collect::<Result<_>>()?,
             sum,
             feed_forward: None,
@@ -162,23 +162,23 @@ impl EncoderLayer {
     }
 
     /// Its feed-forward network, and what the layer came to.
-    pub(super) fn record_feed_forward<T: Real>(
+    pub(super) fn trace_feed_forward<T: Real>(
         &self,
         p: &Params<T>,
         cache: &EncoderLayerCache<T>,
-    ) -> Result<FeedForwardRecord> {
-        self.sublayers[1].record_feed_forward(p, &self.feed_forward, &cache.feed_forward)
+    ) -> Result<FeedForwardTrace> {
+        self.sublayers[1].trace_feed_forward(p, &self.feed_forward, &cache.feed_forward)
     }
 
     /// The gradients of its parameters, and those of its input and its output.
-    pub(super) fn record_gradients<T: Real>(&self, grads: &Params<T>, [x, output]: [Array2<f64>; 2]) -> GradientRecord {
-        GradientRecord {
+    pub(super) fn trace_gradients<T: Real>(&self, grads: &Params<T>, [x, output]: [Array2<f64>; 2]) -> GradientTrace {
+        GradientTrace {
             output,
             x,
             attention: self.attention.matrices(grads),
-            norm: self.sublayers[0].norm().record(grads),
+            norm: self.sublayers[0].norm().parameters(grads),
             feed_forward: Some(self.feed_forward.matrices(grads)),
-            feed_forward_norm: self.sublayers[1].norm().record(grads),
+            feed_forward_norm: self.sublayers[1].norm().parameters(grads),
         }
     }
 
@@ -186,14 +186,14 @@ impl EncoderLayer {
     ///
     /// # Errors
     /// If there is no such sequence or head.
-    pub fn weights<T: Real>(
+    pub fn attention_weights<T: Real>(
         &self,
         cache: &EncoderLayerCache<T>,
         offsets: &Offsets,
         sequence: usize,
         head: usize,
     ) -> Result<Array2<T>> {
-        let input = AttentionInput::of_self(cache.attention.input.view(), offsets);
-        self.attention.weights(&input, &cache.attention.part, sequence, head)
+        let input = AttentionInput::self_attention(cache.attention.input.view(), offsets);
+        self.attention.attention_weights(&input, &cache.attention.inner, sequence, head)
     }
 }

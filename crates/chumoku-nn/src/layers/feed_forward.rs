@@ -1,11 +1,11 @@
 //! The position-wise feed-forward network.
 
 use super::linear::LinearMatrices;
-use super::record::FeedForwardMatrices;
+use super::trace::FeedForwardMatrices;
 use super::{EncoderConfig, FeedForwardKind, Linear, Mode, numbers, numbers_mut, zeros};
 use crate::Result;
 use crate::params::{Builder, Init, Params};
-use chumoku_kernels::{Activation, Real, Then, gated_backward, gated_forward};
+use chumoku_kernels::{Activation, Epilogue, Real, gated_backward, gated_forward};
 use ndarray::{Array2, ArrayView2, Axis, Slice};
 
 /// `y = W₂ f(W₁ x + b₁) + b₂` for each token (Vaswani et al. 2017, equation 2), or, gated, `y = W₂ (f(W x) ∘ V x)`
@@ -26,14 +26,14 @@ pub struct FeedForward {
 /// What the inner part was given and made.
 #[derive(Clone, Debug)]
 pub struct FeedForwardCache<T> {
-    before: Before<T>,
+    activation_input: ActivationInput<T>,
     /// What W₂ was given: (tokens, d_ff).
-    after: Array2<T>,
+    hidden: Array2<T>,
 }
 
 /// What the backward pass needs of what the activation was given.
 #[derive(Clone, Debug)]
-enum Before<T> {
+enum ActivationInput<T> {
     /// In training, the slope of activation and dropout: (tokens, d_ff).
     Plain(Option<Vec<T>>),
     /// W x and V x: (tokens, 2 · d_ff).
@@ -61,7 +61,7 @@ impl FeedForward {
     }
 
     /// That of a configuration's layers.
-    pub(super) fn of(builder: &mut Builder, config: &EncoderConfig, site: u32) -> Self {
+    pub(super) fn from_config(builder: &mut Builder, config: &EncoderConfig, site: u32) -> Self {
         let EncoderConfig { d_model, d_ff, dropout, .. } = *config;
         let kind = config.options.feed_forward;
         if kind == FeedForwardKind::Plain {
@@ -93,7 +93,7 @@ impl FeedForward {
         x: ArrayView2<'_, T>,
         mode: Mode,
     ) -> Result<(Array2<T>, FeedForwardCache<T>)> {
-        self.forward_then(p, x, Then::Nothing, mode)
+        self.forward_then(p, x, Epilogue::Identity, mode)
     }
 
     /// As [`FeedForward::forward`], and what follows y.
@@ -101,26 +101,26 @@ impl FeedForward {
         &self,
         p: &Params<T>,
         x: ArrayView2<'_, T>,
-        then: Then<'_, T>,
+        then: Epilogue<'_, T>,
         mode: Mode,
     ) -> Result<(Array2<T>, FeedForwardCache<T>)> {
         let (before, after) = if self.is_gated {
             let before = self.linear1.forward(p, x)?;
             let mut after = zeros((x.nrows(), self.d_ff));
             gated_forward(self.activation, numbers(&before.view()), self.d_ff, numbers_mut(&mut after))?;
-            mode.drop(&mut after, self.dropout, self.site)?;
-            (Before::Gated(before), after)
+            mode.apply_dropout(&mut after, self.dropout, self.site)?;
+            (ActivationInput::Gated(before), after)
         } else {
             let mut slope = mode.is_training().then(Vec::new);
-            let after = self.inner(p, x, slope.as_mut(), mode)?;
-            (Before::Plain(slope), after)
+            let after = self.hidden(p, x, slope.as_mut(), mode)?;
+            (ActivationInput::Plain(slope), after)
         };
         let y = self.linear2.forward_then(p, after.view(), then)?;
-        Ok((y, FeedForwardCache { before, after }))
+        Ok((y, FeedForwardCache { activation_input: before, hidden: after }))
     }
 
     /// `dropout(f(linear1(x)))`, and its slope with respect to linear1(x) if wanted.
-    fn inner<T: Real>(
+    fn hidden<T: Real>(
         &self,
         p: &Params<T>,
         x: ArrayView2<'_, T>,
@@ -128,7 +128,7 @@ impl FeedForward {
         mode: Mode,
     ) -> Result<Array2<T>> {
         let (activation, dropout) = (self.activation, mode.dropout(self.dropout, self.site));
-        self.linear1.forward_then(p, x, Then::Activate { activation, dropout, slope })
+        self.linear1.forward_then(p, x, Epilogue::Activate { activation, dropout, slope })
     }
 
     /// The gradient of x; those of the parameters are added to `grads`.
@@ -148,16 +148,19 @@ impl FeedForward {
         grads: &mut Params<T>,
     ) -> Result<Array2<T>> {
         let mut again = Vec::new();
-        let slope = match &cache.before {
-            Before::Gated(before) => return self.gated_backward(p, x, before, (&cache.after, dy), mode, grads),
-            Before::Plain(Some(slope)) => slope,
-            Before::Plain(None) => {
-                self.inner(p, x, Some(&mut again), mode)?;
+        let slope = match &cache.activation_input {
+            ActivationInput::Gated(before) => {
+                return self.gated_backward(p, x, before, (&cache.hidden, dy), mode, grads);
+            }
+            ActivationInput::Plain(Some(slope)) => slope,
+            ActivationInput::Plain(None) => {
+                self.hidden(p, x, Some(&mut again), mode)?;
                 &again
             }
         };
         // y = linear2(after), after = dropout(f(before))
-        let d_before = self.linear2.backward_then(p, cache.after.view(), dy, Then::Multiply { by: slope }, grads)?;
+        let d_before =
+            self.linear2.backward_then(p, cache.hidden.view(), dy, Epilogue::Multiply { factors: slope }, grads)?;
         // before = linear1(x)
         self.linear1.backward(p, x, d_before.view(), grads)
     }
@@ -173,7 +176,7 @@ impl FeedForward {
     ) -> Result<Array2<T>> {
         // y = linear2(after), after = dropout(f(W x) ∘ V x)
         let mut d_after = self.linear2.backward(p, after.view(), dy, grads)?;
-        mode.drop(&mut d_after, self.dropout, self.site)?;
+        mode.apply_dropout(&mut d_after, self.dropout, self.site)?;
         let mut d_before = zeros(before.dim());
         let (before, d_after) = (before.view(), d_after.view());
         gated_backward(self.activation, numbers(&before), self.d_ff, numbers(&d_after), numbers_mut(&mut d_before))?;
@@ -183,7 +186,7 @@ impl FeedForward {
 
     /// The parameters, in f64.
     pub fn matrices<T: Real>(&self, p: &Params<T>) -> FeedForwardMatrices {
-        let of = |linear: &Linear| linear.record(p);
+        let of = |linear: &Linear| linear.linear_matrices(p);
         let (first, gate) = match (of(&self.linear1), self.is_gated) {
             (both, true) => {
                 let half = |columns: Slice| {

@@ -1,7 +1,7 @@
 //! The head of a classifier: from a sequence's vector to its logits.
 
 use super::linear::LinearMatrices;
-use super::record::NormRecord;
+use super::trace::NormParameters;
 use super::{Linear, Mode, Norm, NormCache, NormKind, array, numbers, zeros};
 use crate::Result;
 use crate::params::{Builder, Init, Params};
@@ -24,7 +24,7 @@ pub enum HeadActivation {
 
 impl HeadActivation {
     /// What the kernels call it; none for tanh.
-    pub fn kernel(self) -> Option<Activation> {
+    pub fn activation(self) -> Option<Activation> {
         match self {
             HeadActivation::Tanh => None,
             HeadActivation::Relu => Some(Activation::Relu),
@@ -33,7 +33,7 @@ impl HeadActivation {
     }
 
     fn forward<T: Real>(self, x: &Array2<T>) -> Result<Array2<T>> {
-        let Some(kernel) = self.kernel() else { return Ok(x.mapv(|x| T::of(x.to_f64().tanh()))) };
+        let Some(kernel) = self.activation() else { return Ok(x.mapv(|x| T::round_from(x.to_f64().tanh()))) };
         let mut y = vec![T::ZERO; x.len()];
         activation_forward(kernel, numbers(&x.view()), &mut y)?;
         array(x.dim(), y)
@@ -42,7 +42,7 @@ impl HeadActivation {
     /// The gradient of x, where y is what the function made of it.
     fn backward<T: Real>(self, [x, y]: [&Array2<T>; 2], dy: &Array2<T>) -> Result<Array2<T>> {
         let mut dx = zeros(x.dim());
-        match self.kernel() {
+        match self.activation() {
             None => ndarray::Zip::from(&mut dx).and(y).and(dy).for_each(|dx, &y, &dy| *dx = dy * (T::ONE - y * y)),
             Some(kernel) => {
                 let dx = dx.as_slice_mut().expect("zeros are packed");
@@ -55,7 +55,7 @@ impl HeadActivation {
 
 /// What a [`Head`] has before its last layer: `norm(f(x Vᵀ + c))`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct DenseHead {
+pub struct DenseHeadConfig {
     /// f.
     pub activation: HeadActivation,
     /// Whether there is a c.
@@ -65,24 +65,24 @@ pub struct DenseHead {
     pub norm: Option<(NormKind, f64)>,
 }
 
-impl DenseHead {
+impl DenseHeadConfig {
     /// With a bias and no normalisation.
     pub fn new(activation: HeadActivation) -> Self {
-        DenseHead { activation, bias: true, norm: None }
+        DenseHeadConfig { activation, bias: true, norm: None }
     }
 }
 
 /// `logits = dropout(x) Wᵀ + b`, or with another linear layer before it `dropout(norm(f(x Vᵀ + c))) Wᵀ + b`.
 #[derive(Clone, Debug)]
-pub struct Head {
-    dense: Option<Dense>,
+pub struct ClassifierHead {
+    dense: Option<DenseLayer>,
     out: Linear,
     dropout: f32,
     site: u32,
 }
 
 #[derive(Clone, Debug)]
-struct Dense {
+struct DenseLayer {
     linear: Linear,
     activation: HeadActivation,
     norm: Norm,
@@ -93,43 +93,43 @@ type DenseCache<T> = ([Array2<T>; 3], NormCache<T>);
 
 /// What a [`Head`] remembers.
 #[derive(Clone, Debug)]
-pub struct HeadCache<T> {
+pub struct ClassifierHeadCache<T> {
     /// What the first layer was given, what it made, and what f and the norm made of that, where there is one.
     dense: Option<DenseCache<T>>,
     /// What the last layer was given.
-    dropped: Array2<T>,
+    last_input: Array2<T>,
 }
 
 /// What a classifier's head has before its last layer: `norm(f(x W + b))`.
 #[derive(Clone, Debug)]
-pub struct DenseRecord {
+pub struct DenseParameters {
     /// W and b.
     pub linear: LinearMatrices,
     /// f.
     pub activation: HeadActivation,
     /// The normalisation, if there is one.
-    pub norm: Option<NormRecord>,
+    pub norm: Option<NormParameters>,
 }
 
-impl Head {
+impl ClassifierHead {
     /// Adds `weight` and `bias`, and where there is a layer before, `dense.weight`, `dense.bias` and those of `norm`; `site`
     /// numbers its dropout among those of the model.
     pub fn new(
         builder: &mut Builder,
         [width, classes]: [usize; 2],
-        dense: Option<DenseHead>,
+        dense: Option<DenseHeadConfig>,
         dropout: f32,
         site: u32,
     ) -> Self {
         let init = Init::Normal(0.02);
-        let dense = dense.map(|DenseHead { activation, bias, norm }| {
+        let dense = dense.map(|DenseHeadConfig { activation, bias, norm }| {
             let linear = builder.scope("dense", |b| Linear::with_init(b, width, width, bias, init));
             let norm = norm.map_or(Norm::Identity, |(kind, epsilon)| {
                 builder.scope("norm", |b| Norm::new(b, kind, width, epsilon))
             });
-            Dense { linear, activation, norm }
+            DenseLayer { linear, activation, norm }
         });
-        Head { dense, out: Linear::with_init(builder, width, classes, true, init), dropout, site }
+        ClassifierHead { dense, out: Linear::with_init(builder, width, classes, true, init), dropout, site }
     }
 
     /// The logits, and what `backward` needs of the computation.
@@ -139,23 +139,28 @@ impl Head {
     ///
     /// # Errors
     /// If `x` has another width.
-    pub fn forward<T: Real>(&self, p: &Params<T>, x: Array2<T>, mode: Mode) -> Result<(Array2<T>, HeadCache<T>)> {
-        let (mut dropped, dense) = self.before_last(p, x)?;
-        mode.drop(&mut dropped, self.dropout, self.site)?;
+    pub fn forward<T: Real>(
+        &self,
+        p: &Params<T>,
+        x: Array2<T>,
+        mode: Mode,
+    ) -> Result<(Array2<T>, ClassifierHeadCache<T>)> {
+        let (mut dropped, dense) = self.forward_dense(p, x)?;
+        mode.apply_dropout(&mut dropped, self.dropout, self.site)?;
         let logits = self.out.forward(p, dropped.view())?;
-        Ok((logits, HeadCache { dense, dropped }))
+        Ok((logits, ClassifierHeadCache { dense, last_input: dropped }))
     }
 
     /// What the last layer is given, without dropout.
     ///
     /// # Shapes
     /// `x` (sequences, width) → the same.
-    pub(crate) fn vectors<T: Real>(&self, p: &Params<T>, x: Array2<T>) -> Result<Array2<T>> {
-        Ok(self.before_last(p, x)?.0)
+    pub(crate) fn last_layer_input<T: Real>(&self, p: &Params<T>, x: Array2<T>) -> Result<Array2<T>> {
+        Ok(self.forward_dense(p, x)?.0)
     }
 
-    fn before_last<T: Real>(&self, p: &Params<T>, x: Array2<T>) -> Result<(Array2<T>, Option<DenseCache<T>>)> {
-        let Some(Dense { linear, activation, norm }) = &self.dense else { return Ok((x, None)) };
+    fn forward_dense<T: Real>(&self, p: &Params<T>, x: Array2<T>) -> Result<(Array2<T>, Option<DenseCache<T>>)> {
+        let Some(DenseLayer { linear, activation, norm }) = &self.dense else { return Ok((x, None)) };
         let h = linear.forward(p, x.view())?;
         let a = activation.forward(&h)?;
         let (y, of_norm) = norm.forward(p, a.view())?;
@@ -163,13 +168,13 @@ impl Head {
     }
 
     /// The parameters before the last layer, and those of the last layer, in f64.
-    pub(crate) fn record<T: Real>(&self, p: &Params<T>) -> (Option<DenseRecord>, LinearMatrices) {
-        let dense = self.dense.as_ref().map(|dense| DenseRecord {
-            linear: dense.linear.record(p),
+    pub(crate) fn parameters<T: Real>(&self, p: &Params<T>) -> (Option<DenseParameters>, LinearMatrices) {
+        let dense = self.dense.as_ref().map(|dense| DenseParameters {
+            linear: dense.linear.linear_matrices(p),
             activation: dense.activation,
-            norm: dense.norm.record(p),
+            norm: dense.norm.parameters(p),
         });
-        (dense, self.out.record(p))
+        (dense, self.out.linear_matrices(p))
     }
 
     /// The gradient of x; those of the parameters are added to `grads`.
@@ -182,14 +187,15 @@ impl Head {
     pub fn backward<T: Real>(
         &self,
         p: &Params<T>,
-        cache: &HeadCache<T>,
+        cache: &ClassifierHeadCache<T>,
         dy: ArrayView2<'_, T>,
         mode: Mode,
         grads: &mut Params<T>,
     ) -> Result<Array2<T>> {
-        let mut d = self.out.backward(p, cache.dropped.view(), dy, grads)?;
-        mode.drop(&mut d, self.dropout, self.site)?;
-        let (Some(Dense { linear, activation, norm }), Some(([x, h, a], of_norm))) = (&self.dense, &cache.dense) else {
+        let mut d = self.out.backward(p, cache.last_input.view(), dy, grads)?;
+        mode.apply_dropout(&mut d, self.dropout, self.site)?;
+        let (Some(DenseLayer { linear, activation, norm }), Some(([x, h, a], of_norm))) = (&self.dense, &cache.dense)
+        else {
             return Ok(d);
         };
         // y = norm(a)

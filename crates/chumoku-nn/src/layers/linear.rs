@@ -1,9 +1,9 @@
 //! The linear layer `y = x Wᵀ + b`.
 
-use super::{array, matrix, numbers, packed, row, wide};
+use super::{array, contiguous, mat_ref, numbers, row_f64, to_f64};
 use crate::Result;
 use crate::params::{Builder, Init, ParamId, Params};
-use chumoku_kernels::{Product, Real, Then, add_column_sums};
+use chumoku_kernels::{Epilogue, FusedGemm, Real, add_column_sums};
 use ndarray::{Array2, ArrayView2};
 
 /// `y = x Wᵀ + b`, with W of shape (outputs, inputs) as in PyTorch.
@@ -44,7 +44,7 @@ impl Linear {
     /// # Errors
     /// If `x` has another width.
     pub fn forward<T: Real>(&self, p: &Params<T>, x: ArrayView2<'_, T>) -> Result<Array2<T>> {
-        self.forward_then(p, x, Then::Nothing)
+        self.forward_then(p, x, Epilogue::Identity)
     }
 
     /// `y = then(x Wᵀ + b)`
@@ -52,42 +52,48 @@ impl Linear {
         &self,
         p: &Params<T>,
         x: ArrayView2<'_, T>,
-        then: Then<'_, T>,
+        then: Epilogue<'_, T>,
     ) -> Result<Array2<T>> {
-        let x = packed(x);
+        let x = contiguous(x);
         let bias = self.bias.map(|bias| p.slice(bias));
         let x = x.view();
-        let product = Product { a: matrix(&x)?, b: p.transposed(self.weight), bias, then, precision: p.precision() };
+        let product = FusedGemm {
+            a: mat_ref(&x)?,
+            b: p.transposed_operand(self.weight),
+            bias,
+            epilogue: then,
+            precision: p.precision(),
+        };
         array((x.nrows(), self.outputs), product.compute()?)
     }
 
     /// The weight as `x W + b` has it, (inputs, outputs), and the bias, (1, outputs), in f64.
     pub(crate) fn matrices<T: Real>(&self, p: &Params<T>) -> (Array2<f64>, Option<Array2<f64>>) {
-        (wide(p.view(self.weight).reversed_axes()), self.bias.map(|bias| row(p, bias)))
+        (to_f64(p.view(self.weight).reversed_axes()), self.bias.map(|bias| row_f64(p, bias)))
     }
 
     /// The same for whoever shows them.
-    pub(super) fn record<T: Real>(&self, p: &Params<T>) -> LinearMatrices {
+    pub(super) fn linear_matrices<T: Real>(&self, p: &Params<T>) -> LinearMatrices {
         let (weight, bias) = self.matrices(p);
         LinearMatrices { weight, bias }
     }
 
     /// What `work` makes of the parameters when these inputs count for nothing.
-    pub(crate) fn without<T: Real, R>(
+    pub(crate) fn with_inputs_ablated<T: Real, R>(
         &self,
         p: &mut Params<T>,
         inputs: std::ops::Range<usize>,
         work: impl FnOnce(&Params<T>) -> R,
     ) -> R {
         let kept = p.slice(self.weight).to_vec();
-        self.silence(p, inputs);
+        self.ablate_inputs(p, inputs);
         let result = work(p);
         p.slice_mut(self.weight).copy_from_slice(&kept);
         result
     }
 
     /// From now on these inputs count for nothing.
-    pub(crate) fn silence<T: Real>(&self, p: &mut Params<T>, inputs: std::ops::Range<usize>) {
+    pub(crate) fn ablate_inputs<T: Real>(&self, p: &mut Params<T>, inputs: std::ops::Range<usize>) {
         let weight = p.slice_mut(self.weight);
         let width = weight.len() / self.outputs.max(1);
         weight.chunks_exact_mut(width.max(1)).for_each(|row| row[inputs.clone()].fill(T::ZERO));
@@ -107,7 +113,7 @@ impl Linear {
         dy: ArrayView2<'_, T>,
         grads: &mut Params<T>,
     ) -> Result<Array2<T>> {
-        self.backward_then(p, x, dy, Then::Nothing, grads)
+        self.backward_then(p, x, dy, Epilogue::Identity, grads)
     }
 
     /// As [`Linear::backward`], and what follows dx.
@@ -116,15 +122,15 @@ impl Linear {
         p: &Params<T>,
         x: ArrayView2<'_, T>,
         dy: ArrayView2<'_, T>,
-        then: Then<'_, T>,
+        then: Epilogue<'_, T>,
         grads: &mut Params<T>,
     ) -> Result<Array2<T>> {
-        let (x, dy) = (packed(x), packed(dy));
+        let (x, dy) = (contiguous(x), contiguous(dy));
         let (dy, precision) = (dy.view(), p.precision());
         // y = x Wᵀ  →  dx = dy W, dW = dyᵀ x
-        let product = Product { a: matrix(&dy)?, b: p.operand(self.weight), bias: None, then, precision };
+        let product = FusedGemm { a: mat_ref(&dy)?, b: p.operand(self.weight), bias: None, epilogue: then, precision };
         let dx = array(x.dim(), product.compute()?)?;
-        grads.add_outer(p, self.weight, 0..self.outputs, matrix(&dy)?, matrix(&x.view())?)?;
+        grads.add_weight_gradient(p, self.weight, 0..self.outputs, mat_ref(&dy)?, mat_ref(&x.view())?)?;
         // y = … + b  →  db = Σ_tokens dy
         if let Some(bias) = self.bias.filter(|&bias| grads.is_trained(bias)) {
             add_column_sums(numbers(&dy), grads.slice_mut(bias))?;

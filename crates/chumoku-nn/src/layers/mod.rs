@@ -30,7 +30,7 @@
 //! - `sublayer`: residual connection and norm around a part
 
 mod alibi;
-mod body;
+mod backbone;
 mod decoder;
 mod decoder_layer;
 mod dropout;
@@ -40,29 +40,31 @@ mod encoder_config;
 mod encoder_layer;
 mod feed_forward;
 mod head;
-mod input;
+mod input_embeddings;
 mod linear;
 mod multi_head_attention;
 mod norm;
 mod pooling;
 mod position;
-mod record;
 mod recurrent;
 mod rotary;
 mod sublayer;
+mod trace;
 
 pub use alibi::alibi_slopes;
-pub use body::{Body, BodyCache, BodyConfig, Network};
+pub use backbone::{Backbone, BackboneCache, BackboneConfig, BackboneKind};
 pub use decoder::{Decoder, DecoderCache, DecoderState};
 pub use decoder_layer::{DecoderGradients, DecoderInput, DecoderLayer, DecoderLayerCache, DecoderLayerState, Memory};
-pub use dropout::{Mode, Noise};
+pub use dropout::{DropoutSeed, Mode};
 pub use embedding::Embedding;
 pub use encoder::{Encoder, EncoderCache};
 pub use encoder_config::{ACTIVATIONS, EncoderConfig, FeedForwardKind, LayerOptions, LocalLayers};
 pub use encoder_layer::{EncoderLayer, EncoderLayerCache};
 pub use feed_forward::{FeedForward, FeedForwardCache};
-pub use head::{DenseHead, DenseRecord, Head, HeadActivation, HeadCache};
-pub use input::{Input, InputCache, InputConfig, InputOptions, Tokens};
+pub use head::{ClassifierHead, ClassifierHeadCache, DenseHeadConfig, DenseParameters, HeadActivation};
+pub use input_embeddings::{
+    InputEmbeddings, InputEmbeddingsCache, InputEmbeddingsConfig, InputEmbeddingsOptions, Tokens,
+};
 pub use linear::{Linear, LinearMatrices};
 pub use multi_head_attention::{
     AttentionBias, AttentionInput, AttentionMatrices, AttentionOptions, InputGradients, MultiHeadAttention,
@@ -70,14 +72,14 @@ pub use multi_head_attention::{
 };
 pub use norm::{LayerNorm, LayerNormCache, Norm, NormCache, NormKind, NormOrder, RmsNorm, RmsNormCache};
 pub use pooling::{Pooling, PoolingCache};
-pub use position::{Position, PositionKind, sinusoidal, sinusoidal_halves};
-pub use record::{AttentionRecord, FeedForwardMatrices, FeedForwardRecord, GradientRecord, NormRecord};
+pub use position::{PositionEncoding, PositionKind, sinusoidal, sinusoidal_halves};
 pub use recurrent::{Recurrent, RecurrentCache, RecurrentConfig};
 pub use rotary::{Rotary, RotaryScaling};
+pub use trace::{AttentionTrace, FeedForwardMatrices, FeedForwardTrace, GradientTrace, NormParameters};
 
 use crate::Result;
 use crate::params::{ParamId, Params};
-use chumoku_kernels::{MatMut, MatRef, Real, parallel, side_by_side};
+use chumoku_kernels::{MatMut, MatRef, Real, parallel, parallel_try_map};
 use ndarray::{Array2, ArrayView2, CowArray, Ix2};
 use std::ops::Range;
 
@@ -87,7 +89,7 @@ pub struct Offsets(Vec<usize>);
 
 impl Offsets {
     /// The offsets of sequences of these lengths; a length may be 0.
-    pub fn of_lengths(lengths: impl IntoIterator<Item = usize>) -> Self {
+    pub fn from_lengths(lengths: impl IntoIterator<Item = usize>) -> Self {
         let mut offsets = vec![0];
         let mut sum = 0;
         for length in lengths {
@@ -140,7 +142,7 @@ impl Offsets {
 ///
 /// # Errors
 /// If there are not as many ids as the sequences have tokens, or as for `each`.
-pub(crate) fn in_groups<R: Send>(
+pub(crate) fn map_groups<R: Send>(
     (what, ids): (&'static str, usize),
     offsets: &Offsets,
     tokens: usize,
@@ -150,14 +152,14 @@ pub(crate) fn in_groups<R: Send>(
         return Err(chumoku_kernels::Error::Length { what, expected: offsets.tokens(), found: ids }.into());
     }
     let groups = offsets.groups(tokens);
-    side_by_side(groups, |sequences: Range<usize>| {
+    parallel_try_map(groups, |sequences: Range<usize>| {
         let range = offsets.range(sequences.start).start..offsets.range(sequences.end - 1).end;
-        each(range, &Offsets::of_lengths(sequences.map(|s| offsets.range(s).len())))
+        each(range, &Offsets::from_lengths(sequences.map(|s| offsets.range(s).len())))
     })
 }
 
 /// `x` with its rows one after another, copied only if they are not.
-pub(crate) fn packed<T: Real>(x: ArrayView2<'_, T>) -> CowArray<'_, T, Ix2> {
+pub(crate) fn contiguous<T: Real>(x: ArrayView2<'_, T>) -> CowArray<'_, T, Ix2> {
     if x.is_standard_layout() { x.into() } else { x.as_standard_layout().into_owned().into() }
 }
 
@@ -170,23 +172,23 @@ pub(crate) fn numbers_mut<T>(x: &mut Array2<T>) -> &mut [T] {
     x.as_slice_mut().expect("arrays made here are packed")
 }
 
-pub(crate) fn matrix<'a, T: Real>(x: &'a ArrayView2<'_, T>) -> Result<MatRef<'a, T>> {
+pub(crate) fn mat_ref<'a, T: Real>(x: &'a ArrayView2<'_, T>) -> Result<MatRef<'a, T>> {
     let (rows, cols) = x.dim();
     Ok(MatRef::new(numbers(x), rows, cols)?)
 }
 
-pub(crate) fn matrix_mut<T: Real>(x: &mut Array2<T>) -> Result<MatMut<'_, T>> {
+pub(crate) fn mat_mut<T: Real>(x: &mut Array2<T>) -> Result<MatMut<'_, T>> {
     let (rows, cols) = x.dim();
     Ok(MatMut::new(numbers_mut(x), rows, cols)?)
 }
 
 /// `a += b`
 pub(crate) fn add_assign<T: Real>(a: &mut Array2<T>, b: ArrayView2<'_, T>) {
-    const PIECE: usize = 1 << 14;
-    let b = packed(b);
+    const CHUNK: usize = 1 << 14;
+    let b = contiguous(b);
     let (a, b) = (numbers_mut(a), b.as_slice().unwrap_or_default());
-    parallel::for_each_chunk(a, PIECE, |piece, a| {
-        a.iter_mut().zip(&b[piece * PIECE..]).for_each(|(a, &b)| *a += b);
+    parallel::for_each_chunk(a, CHUNK, |piece, a| {
+        a.iter_mut().zip(&b[piece * CHUNK..]).for_each(|(a, &b)| *a += b);
     });
 }
 
@@ -201,12 +203,12 @@ pub(crate) fn zeros<T: Real>(shape: (usize, usize)) -> Array2<T> {
 }
 
 /// Numbers in f64.
-pub(crate) fn wide<T: Real>(x: ArrayView2<'_, T>) -> Array2<f64> {
+pub(crate) fn to_f64<T: Real>(x: ArrayView2<'_, T>) -> Array2<f64> {
     x.mapv(|x| x.to_f64())
 }
 
 /// A parameter of one axis as a row, in f64.
-pub(crate) fn row<T: Real>(p: &Params<T>, id: ParamId) -> Array2<f64> {
+pub(crate) fn row_f64<T: Real>(p: &Params<T>, id: ParamId) -> Array2<f64> {
     let numbers: Vec<f64> = p.slice(id).iter().map(|x| x.to_f64()).collect();
     Array2::from_shape_vec((1, numbers.len()), numbers).expect("a row of all numbers")
 }

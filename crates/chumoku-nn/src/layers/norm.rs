@@ -1,10 +1,10 @@
 //! Normalisation of tokens: layer norm or RMS norm, and where it stands.
 
-use super::{array, numbers, packed, row};
+use super::{array, contiguous, numbers, row_f64};
 use crate::Result;
 use crate::params::{Builder, Init, ParamId, Params};
 use chumoku_kernels::{
-    LayerNormBackward, Normalised, Real, RmsNormBackward, RmsNormalised, layer_norm_forward,
+    LayerNormBackward, LayerNormOutput, Real, RmsNormBackward, RmsNormOutput, layer_norm_forward,
     layer_norm_forward_without_bias, rms_norm_forward,
 };
 use ndarray::{Array2, ArrayView2};
@@ -67,14 +67,14 @@ impl Norm {
     }
 
     /// γ and β as rows, in f64, and ε; RMS norm has no β. None where nothing is normalised.
-    pub(crate) fn rows<T: Real>(&self, p: &Params<T>) -> Option<(Array2<f64>, Option<Array2<f64>>, f64)> {
+    pub(crate) fn parameter_rows<T: Real>(&self, p: &Params<T>) -> Option<(Array2<f64>, Option<Array2<f64>>, f64)> {
         match self {
             Norm::Layer(norm) => {
-                let gamma = row(p, norm.weight);
-                let beta = norm.bias.map_or_else(|| Array2::zeros(gamma.dim()), |bias| row(p, bias));
+                let gamma = row_f64(p, norm.weight);
+                let beta = norm.bias.map_or_else(|| Array2::zeros(gamma.dim()), |bias| row_f64(p, bias));
                 Some((gamma, Some(beta), norm.epsilon))
             }
-            Norm::Rms(norm) => Some((row(p, norm.weight), None, norm.epsilon)),
+            Norm::Rms(norm) => Some((row_f64(p, norm.weight), None, norm.epsilon)),
             Norm::Identity => None,
         }
     }
@@ -96,7 +96,7 @@ impl Norm {
                 let (y, cache) = norm.forward(p, x)?;
                 (y, NormCache::Rms(cache))
             }
-            Norm::Identity => (packed(x).into_owned(), NormCache::Identity),
+            Norm::Identity => (contiguous(x).into_owned(), NormCache::Identity),
         })
     }
 
@@ -120,11 +120,11 @@ impl Norm {
             (Norm::Layer(norm), NormCache::Layer(cache)) => norm.backward(p, x, cache, dy, residual, grads),
             (Norm::Rms(norm), NormCache::Rms(cache)) => norm.backward(p, x, cache, dy, residual, grads),
             (Norm::Identity, NormCache::Identity) => {
-                let mut dx = packed(dy).into_owned();
+                let mut dx = contiguous(dy).into_owned();
                 residual.into_iter().for_each(|residual| dx += &residual);
                 Ok(dx)
             }
-            _ => Err(crate::Error::OtherNetwork),
+            _ => Err(crate::Error::CacheMismatch),
         }
     }
 }
@@ -172,9 +172,9 @@ impl LayerNorm {
     /// # Errors
     /// If `x` has another width.
     pub fn forward<T: Real>(&self, p: &Params<T>, x: ArrayView2<'_, T>) -> Result<(Array2<T>, LayerNormCache<T>)> {
-        let x = packed(x);
-        let (gamma, epsilon) = (p.slice(self.weight), T::of(self.epsilon));
-        let Normalised { y, mean, inverse_deviation } = match self.bias {
+        let x = contiguous(x);
+        let (gamma, epsilon) = (p.slice(self.weight), T::round_from(self.epsilon));
+        let LayerNormOutput { y, mean, inverse_deviation } = match self.bias {
             Some(bias) => layer_norm_forward(numbers(&x.view()), [gamma, p.slice(bias)], epsilon)?,
             None => layer_norm_forward_without_bias(numbers(&x.view()), gamma, epsilon)?,
         };
@@ -197,7 +197,7 @@ impl LayerNorm {
         residual: Option<ArrayView2<'_, T>>,
         grads: &mut Params<T>,
     ) -> Result<Array2<T>> {
-        let (x, dy, residual) = (packed(x), packed(dy), residual.map(packed));
+        let (x, dy, residual) = (contiguous(x), contiguous(dy), residual.map(contiguous));
         let (x, dy, residual) = (x.view(), dy.view(), residual.as_ref().map(|residual| residual.view()));
         let backward = LayerNormBackward {
             x: numbers(&x),
@@ -254,9 +254,9 @@ impl RmsNorm {
     /// # Errors
     /// If `x` has another width.
     pub fn forward<T: Real>(&self, p: &Params<T>, x: ArrayView2<'_, T>) -> Result<(Array2<T>, RmsNormCache<T>)> {
-        let x = packed(x);
-        let RmsNormalised { y, inverse_rms } =
-            rms_norm_forward(numbers(&x.view()), p.slice(self.weight), T::of(self.epsilon))?;
+        let x = contiguous(x);
+        let RmsNormOutput { y, inverse_rms } =
+            rms_norm_forward(numbers(&x.view()), p.slice(self.weight), T::round_from(self.epsilon))?;
         Ok((array(x.dim(), y)?, RmsNormCache { inverse_rms }))
     }
 
@@ -276,7 +276,7 @@ impl RmsNorm {
         residual: Option<ArrayView2<'_, T>>,
         grads: &mut Params<T>,
     ) -> Result<Array2<T>> {
-        let (x, dy, residual) = (packed(x), packed(dy), residual.map(packed));
+        let (x, dy, residual) = (contiguous(x), contiguous(dy), residual.map(contiguous));
         let (x, dy, residual) = (x.view(), dy.view(), residual.as_ref().map(|residual| residual.view()));
         let backward = RmsNormBackward {
             x: numbers(&x),

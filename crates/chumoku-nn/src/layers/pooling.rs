@@ -45,7 +45,7 @@ impl Pooling {
                 Pooling::First => y.assign(&x.row(first)),
                 Pooling::Last => y.assign(&x.row(range.end - 1)),
                 Pooling::Mean | Pooling::MeanSqrtLength => {
-                    let share = self.share(range.len());
+                    let share = self.token_weight(range.len());
                     for token in range {
                         y.zip_mut_with(&x.row(token), |y, &x| *y += x * share);
                     }
@@ -64,9 +64,9 @@ impl Pooling {
     }
 
     /// What each of so many tokens counts in a mean.
-    fn share<T: Real>(self, tokens: usize) -> T {
-        let tokens = T::of(tokens as f64);
-        T::ONE / if self == Pooling::MeanSqrtLength { T::of(tokens.to_f64().sqrt()) } else { tokens }
+    fn token_weight<T: Real>(self, tokens: usize) -> T {
+        let tokens = T::round_from(tokens as f64);
+        T::ONE / if self == Pooling::MeanSqrtLength { T::round_from(tokens.to_f64().sqrt()) } else { tokens }
     }
 
     /// The gradient of x.
@@ -81,7 +81,7 @@ impl Pooling {
                 Pooling::First => dx.row_mut(range.start).assign(&dy.row(s)),
                 Pooling::Last => dx.row_mut(range.end - 1).assign(&dy.row(s)),
                 Pooling::Mean | Pooling::MeanSqrtLength => {
-                    let share = self.share(range.len());
+                    let share = self.token_weight(range.len());
                     for token in range {
                         dx.row_mut(token).zip_mut_with(&dy.row(s), |dx, &dy| *dx = dy * share);
                     }

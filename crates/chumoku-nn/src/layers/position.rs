@@ -45,7 +45,7 @@ pub fn sinusoidal<T: Real>(length: usize, d_model: usize) -> Array2<T> {
         (0..d_model).map(|column| 10000f64.powf((column / 2 * 2) as f64 / d_model as f64)).collect();
     Array2::from_shape_fn((length, d_model), |(position, column)| {
         let angle = position as f64 / wavelengths[column];
-        T::of(if column % 2 == 0 { angle.sin() } else { angle.cos() })
+        T::round_from(if column % 2 == 0 { angle.sin() } else { angle.cos() })
     })
 }
 
@@ -59,7 +59,7 @@ pub fn sinusoidal_halves<T: Real>(length: usize, d_model: usize) -> Array2<T> {
 }
 
 /// Adds row `position` of the table to each token; sequences start at the positions of `starts`.
-fn add<T: Real, U: Real>(
+fn add_rows<T: Real, U: Real>(
     x: &mut Array2<T>,
     offsets: &Offsets,
     starts: impl Iterator<Item = usize>,
@@ -67,14 +67,14 @@ fn add<T: Real, U: Real>(
 ) {
     for (range, start) in offsets.ranges().zip(starts) {
         for (position, token) in range.enumerate() {
-            x.row_mut(token).zip_mut_with(&table.row(start + position), |x, &e| *x += T::of(e.to_f64()));
+            x.row_mut(token).zip_mut_with(&table.row(start + position), |x, &e| *x += T::round_from(e.to_f64()));
         }
     }
 }
 
 /// The positional encoding of a model.
 #[derive(Clone, Debug)]
-pub struct Position {
+pub struct PositionEncoding {
     kind: PositionKind,
     weight: Option<ParamId>,
     length: usize,
@@ -85,18 +85,23 @@ pub struct Position {
     table: Arc<RwLock<Arc<Array2<f64>>>>,
 }
 
-impl Position {
+impl PositionEncoding {
     /// For sequences of at most `length`; adds `weight` (length, d_model) to the model if it is learned.
     pub fn new(builder: &mut Builder, kind: PositionKind, length: usize, d_model: usize) -> Self {
-        Position::starting_at(builder, kind, 0, [length, d_model])
+        PositionEncoding::with_first_position(builder, kind, 0, [length, d_model])
     }
 
     /// The same, where `first` rows of a learned encoding go before that of a sequence's first token (RoBERTa keeps some
     /// for padding): `weight` has the shape (first + length, d_model).
-    pub fn starting_at(builder: &mut Builder, kind: PositionKind, first: usize, [length, d_model]: [usize; 2]) -> Self {
+    pub fn with_first_position(
+        builder: &mut Builder,
+        kind: PositionKind,
+        first: usize,
+        [length, d_model]: [usize; 2],
+    ) -> Self {
         let learned = kind == PositionKind::Learned;
         let weight = learned.then(|| builder.add("weight", &[first + length, d_model], Init::Normal(0.02)));
-        Position { kind, weight, length, first, width: d_model, table: Arc::default() }
+        PositionEncoding { kind, weight, length, first, width: d_model, table: Arc::default() }
     }
 
     /// Adds the encoding to `x` (tokens, d_model), in place.
@@ -125,10 +130,10 @@ impl Position {
         match (self.kind, self.weight) {
             (PositionKind::None | PositionKind::Rotary | PositionKind::Alibi, _) => {}
             (PositionKind::Sinusoidal | PositionKind::SinusoidalHalves, _) => {
-                add(x, offsets, starts(), self.sinusoidal(longest).view());
+                add_rows(x, offsets, starts(), self.sinusoidal(longest).view());
             }
             (PositionKind::Learned, Some(weight)) if longest <= self.length => {
-                add(x, offsets, starts().map(|start| self.first + start), p.view(weight));
+                add_rows(x, offsets, starts().map(|start| self.first + start), p.view(weight));
             }
             _ => return Err(Error::TooLong { limit: self.length, found: longest }),
         }

@@ -1,9 +1,12 @@
 //! Recurrent networks: RNN, LSTM and GRU, in layers and in one direction or both.
 
-use super::{Mode, Offsets, array, matrix, numbers, packed, zeros};
+use super::{Mode, Offsets, array, contiguous, mat_ref, numbers, zeros};
 use crate::Result;
 use crate::params::{Builder, Init, ParamId, Params};
-use chumoku_kernels::{Cell, MatMut, MatRef, Product, Real, Recurrence, Start, Then, Trace, add_column_sums, gemm};
+use chumoku_kernels::{
+    Epilogue, FusedGemm, MatMut, MatRef, OutputInit, Real, Recurrence, RecurrentActivations, RecurrentCell,
+    add_column_sums, gemm,
+};
 use ndarray::{Array2, ArrayView2};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -13,7 +16,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct RecurrentConfig {
     /// What a step computes.
     #[serde(serialize_with = "name_of")]
-    pub cell: Cell,
+    pub cell: RecurrentCell,
     /// Number of layers.
     pub num_layers: usize,
     /// Width of the input.
@@ -38,17 +41,17 @@ impl RecurrentConfig {
 }
 
 /// A [`Cell`] as files have it: by its name.
-pub(super) struct CellName(pub(super) Cell);
+pub(super) struct CellName(pub(super) RecurrentCell);
 
 impl<'de> Deserialize<'de> for CellName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
         let unknown = || D::Error::custom(format_args!("cell: expected rnn, lstm or gru, got {name:?}"));
-        Cell::named(&name).map(CellName).ok_or_else(unknown)
+        RecurrentCell::from_name(&name).map(CellName).ok_or_else(unknown)
     }
 }
 
-fn name_of<S: Serializer>(cell: &Cell, serializer: S) -> Result<S::Ok, S::Error> {
+fn name_of<S: Serializer>(cell: &RecurrentCell, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(cell.name())
 }
 
@@ -60,12 +63,12 @@ fn name_of<S: Serializer>(cell: &Cell, serializer: S) -> Result<S::Ok, S::Error>
 pub struct Recurrent {
     config: RecurrentConfig,
     /// Of each layer, the network of each direction.
-    layers: Vec<Vec<Direction>>,
+    layers: Vec<Vec<DirectionParams>>,
 }
 
 /// The parameters of one layer in one direction.
 #[derive(Clone, Debug)]
-struct Direction {
+struct DirectionParams {
     /// (gates · hidden, inputs)
     weight_ih: ParamId,
     /// (gates · hidden, hidden)
@@ -78,10 +81,10 @@ struct Direction {
 
 /// What a [`Recurrent`] network remembers: of each layer, what it was given and what each direction made of it.
 #[derive(Clone, Debug)]
-pub struct RecurrentCache<T>(Vec<(Array2<T>, Vec<Trace<T>>)>);
+pub struct RecurrentCache<T>(Vec<(Array2<T>, Vec<RecurrentActivations<T>>)>);
 
 /// Number of a layer's dropout among those of the model.
-fn site(layer: usize) -> u32 {
+fn dropout_site(layer: usize) -> u32 {
     8 * (layer as u32 + 1)
 }
 
@@ -91,7 +94,7 @@ impl Recurrent {
     pub fn new(builder: &mut Builder, config: &RecurrentConfig) -> Self {
         let (hidden, rows) = (config.hidden_size, config.cell.gates() * config.hidden_size);
         let init = Init::Uniform(1.0 / (hidden as f64).sqrt());
-        let mut direction = |inputs: usize, suffix: String| Direction {
+        let mut direction = |inputs: usize, suffix: String| DirectionParams {
             weight_ih: builder.add(&format!("weight_ih_{suffix}"), &[rows, inputs], init),
             weight_hh: builder.add(&format!("weight_hh_{suffix}"), &[rows, hidden], init),
             bias_ih: builder.add(&format!("bias_ih_{suffix}"), &[rows], init),
@@ -133,7 +136,7 @@ impl Recurrent {
         for (i, layer) in self.layers.iter().enumerate() {
             let (mut y, traces) = self.layer(p, layer, x.view(), offsets)?;
             if i + 1 < self.layers.len() {
-                mode.drop(&mut y, self.config.dropout, site(i))?;
+                mode.apply_dropout(&mut y, self.config.dropout, dropout_site(i))?;
             }
             cache.push((x, traces));
             x = y;
@@ -145,7 +148,7 @@ impl Recurrent {
     ///
     /// # Errors
     /// If the shapes do not fit.
-    pub fn apply<T: Real>(&self, p: &Params<T>, mut x: Array2<T>, offsets: &Offsets) -> Result<Array2<T>> {
+    pub fn infer<T: Real>(&self, p: &Params<T>, mut x: Array2<T>, offsets: &Offsets) -> Result<Array2<T>> {
         for layer in &self.layers {
             x = self.layer(p, layer, x.view(), offsets)?.0;
         }
@@ -156,23 +159,24 @@ impl Recurrent {
     fn layer<T: Real>(
         &self,
         p: &Params<T>,
-        layer: &[Direction],
+        layer: &[DirectionParams],
         x: ArrayView2<'_, T>,
         offsets: &Offsets,
-    ) -> Result<(Array2<T>, Vec<Trace<T>>)> {
+    ) -> Result<(Array2<T>, Vec<RecurrentActivations<T>>)> {
         let (hidden, width) = (self.config.hidden_size, self.config.width());
-        let x = packed(x);
+        let x = contiguous(x);
         let x = x.view();
         let mut y = zeros((x.nrows(), width));
         let mut traces = Vec::with_capacity(layer.len());
         for (i, direction) in layer.iter().enumerate() {
-            let (a, b) = (matrix(&x)?, p.transposed(direction.weight_ih));
+            let (a, b) = (mat_ref(&x)?, p.transposed_operand(direction.weight_ih));
             let bias = Some(p.slice(direction.bias_ih));
-            let projections = Product { a, b, bias, then: Then::Nothing, precision: p.precision() }.compute()?;
+            let projections =
+                FusedGemm { a, b, bias, epilogue: Epilogue::Identity, precision: p.precision() }.compute()?;
             // Each direction writes columns of its own.
             let columns = super::numbers_mut(&mut y).get_mut(i * hidden..).unwrap_or_default();
             let columns = MatMut::strided(columns, x.nrows(), hidden, width)?;
-            let (weight, bias) = (p.transposed(direction.weight_hh), p.slice(direction.bias_hh));
+            let (weight, bias) = (p.transposed_operand(direction.weight_hh), p.slice(direction.bias_hh));
             traces.push(self.recurrence(p, offsets, i).forward(weight, bias, projections, columns)?);
         }
         Ok((y, traces))
@@ -196,7 +200,7 @@ impl Recurrent {
     ) -> Result<Array2<T>> {
         for (i, (layer, (x, traces))) in self.layers.iter().zip(&cache.0).enumerate().rev() {
             if i + 1 < self.layers.len() {
-                mode.drop(&mut dy, self.config.dropout, site(i))?;
+                mode.apply_dropout(&mut dy, self.config.dropout, dropout_site(i))?;
             }
             dy = self.layer_backward(p, layer, (x.view(), traces), offsets, dy.view(), grads)?;
         }
@@ -206,14 +210,14 @@ impl Recurrent {
     fn layer_backward<T: Real>(
         &self,
         p: &Params<T>,
-        layer: &[Direction],
-        (x, traces): (ArrayView2<'_, T>, &[Trace<T>]),
+        layer: &[DirectionParams],
+        (x, traces): (ArrayView2<'_, T>, &[RecurrentActivations<T>]),
         offsets: &Offsets,
         dy: ArrayView2<'_, T>,
         grads: &mut Params<T>,
     ) -> Result<Array2<T>> {
         let (hidden, width, precision) = (self.config.hidden_size, self.config.width(), p.precision());
-        let (x, dy) = (packed(x), packed(dy));
+        let (x, dy) = (contiguous(x), contiguous(dy));
         let (x, dy) = (x.view(), dy.view());
         let (tokens, rows) = (x.nrows(), self.config.cell.gates() * hidden);
         let mut dx: Option<Vec<T>> = None;
@@ -225,12 +229,12 @@ impl Recurrent {
             let d_hidden = MatRef::new(deltas.hidden(), tokens, rows)?;
             // projections = x W_ihᵀ + b_ih  →  dW_ih = dᵀ x, db_ih = Σ_tokens d, dx = d W_ih
             if grads.is_trained(direction.weight_ih) {
-                gemm(d_input.t(), matrix(&x)?, Start::Keep, grads.matrix_mut(direction.weight_ih), precision)?;
+                gemm(d_input.t(), mat_ref(&x)?, OutputInit::Keep, grads.matrix_mut(direction.weight_ih), precision)?;
             }
             // s = h′ W_hhᵀ + b_hh  →  dW_hh = dᵀ h′, db_hh = Σ_tokens d
-            let previous = MatRef::new(&trace.previous, tokens, hidden)?;
+            let previous = MatRef::new(&trace.previous_outputs, tokens, hidden)?;
             if grads.is_trained(direction.weight_hh) {
-                gemm(d_hidden.t(), previous, Start::Keep, grads.matrix_mut(direction.weight_hh), precision)?;
+                gemm(d_hidden.t(), previous, OutputInit::Keep, grads.matrix_mut(direction.weight_hh), precision)?;
             }
             // Where both projections have one gradient, it is added up once.
             let mut sums = vec![T::ZERO; rows];
@@ -246,11 +250,11 @@ impl Recurrent {
                 grads.slice_mut(direction.bias_hh).iter_mut().zip(&sums).for_each(|(d, &sum)| *d += sum);
             }
             let then = match &dx {
-                Some(dx) => Then::Add { dropout: None, residual: dx },
-                None => Then::Nothing,
+                Some(dx) => Epilogue::AddResidual { dropout: None, residual: dx },
+                None => Epilogue::Identity,
             };
             let b = p.operand(direction.weight_ih);
-            dx = Some(Product { a: d_input, b, bias: None, then, precision }.compute()?);
+            dx = Some(FusedGemm { a: d_input, b, bias: None, epilogue: then, precision }.compute()?);
         }
         array(x.dim(), dx.unwrap_or_default())
     }

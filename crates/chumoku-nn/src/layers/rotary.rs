@@ -1,7 +1,7 @@
 //! Rotary positions of queries and keys, counted from 0 in each sequence.
 
 use crate::{Error, Result};
-use chumoku_kernels::{HeadsMut, Real, RotaryTable, Turn, rotary_speeds};
+use chumoku_kernels::{HeadsMut, Real, RotaryTable, RotationDirection, rotary_frequencies};
 use serde::{Deserialize, Serialize};
 use std::f64::consts::TAU;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -66,7 +66,7 @@ impl RotaryScaling {
     }
 
     /// The speed that becomes of one.
-    fn slowed(&self, speed: f64) -> f64 {
+    fn scale_speed(&self, speed: f64) -> f64 {
         match *self {
             RotaryScaling::Linear { factor } => speed / factor,
             RotaryScaling::Llama3 { factor, low_freq_factor, high_freq_factor, original_positions } => {
@@ -84,13 +84,13 @@ impl Rotary {
 
     /// For heads of width `dim`, which must be even, with angles `position · base^(−2i/dim)`.
     pub fn new(dim: usize, base: f64) -> Self {
-        Rotary { speeds: rotary_speeds(dim, base).into(), table: Arc::default() }
+        Rotary { speeds: rotary_frequencies(dim, base).into(), table: Arc::default() }
     }
 
     /// The same with these angles slowed down.
     #[must_use]
     pub fn scaled(&self, scaling: RotaryScaling) -> Self {
-        let speeds = self.speeds.iter().map(|&speed| scaling.slowed(speed)).collect();
+        let speeds = self.speeds.iter().map(|&speed| scaling.scale_speed(speed)).collect();
         Rotary { speeds, table: Arc::default() }
     }
 
@@ -106,7 +106,7 @@ impl Rotary {
     ///
     /// # Errors
     /// If the shapes do not fit, or the width is odd.
-    pub fn rotate<T: Real>(&self, x: HeadsMut<'_, T>, starts: Option<&[usize]>, turn: Turn) -> Result<()> {
+    pub fn rotate<T: Real>(&self, x: HeadsMut<'_, T>, starts: Option<&[usize]>, turn: RotationDirection) -> Result<()> {
         let start = |s: usize| starts.and_then(|starts| starts.get(s)).copied().unwrap_or(0);
         let positions = (0..x.sequences()).map(|s| start(s).saturating_add(x.length(s))).max().unwrap_or(0);
         Ok(self.table(positions)?.rotate(x, starts, turn)?)
@@ -122,7 +122,7 @@ impl Rotary {
         }
         // Twice the room each time: sequences that grow token by token need few tables.
         let room = positions.checked_next_power_of_two().unwrap_or(positions);
-        let table = Arc::new(RotaryTable::with_speeds(room, &self.speeds)?);
+        let table = Arc::new(RotaryTable::with_frequencies(room, &self.speeds)?);
         *self.table.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&table));
         Ok(table)
     }

@@ -1,10 +1,10 @@
 //! What the layers of encoder and decoder are made of: a part with a residual connection and a normalisation.
 
-use super::record::FeedForwardRecord;
-use super::{EncoderConfig, FeedForward, FeedForwardCache, Mode, Norm, NormCache, NormOrder, add_assign, wide};
+use super::trace::FeedForwardTrace;
+use super::{EncoderConfig, FeedForward, FeedForwardCache, Mode, Norm, NormCache, NormOrder, add_assign, to_f64};
 use crate::Result;
 use crate::params::{Builder, Params};
-use chumoku_kernels::{Real, Then};
+use chumoku_kernels::{Epilogue, Real};
 use ndarray::{Array2, ArrayView2};
 
 /// The residual connection and normalisation around a part f: `norm(x + dropout(f(x)))` as published, or
@@ -23,7 +23,7 @@ pub(super) struct SublayerCache<T, C> {
     /// What the part was given.
     pub(super) input: Array2<T>,
     /// What the part remembers.
-    pub(super) part: C,
+    pub(super) inner: C,
     norm_input: Array2<T>,
     norm: NormCache<T>,
 }
@@ -31,7 +31,7 @@ pub(super) struct SublayerCache<T, C> {
 impl Sublayer {
     /// Adds the normalisation `name` to the model; `site` numbers the dropout among those of the model.
     pub(super) fn new(builder: &mut Builder, name: &str, config: &EncoderConfig, site: u32) -> Self {
-        let norm = builder.scope(name, |b| config.norm(b));
+        let norm = builder.scope(name, |b| config.new_norm(b));
         Sublayer { order: config.norm_order, norm, dropout: config.dropout, site }
     }
 
@@ -46,19 +46,20 @@ impl Sublayer {
         p: &Params<T>,
         x: Array2<T>,
         mode: Mode,
-        part: impl FnOnce(ArrayView2<'_, T>, Then<'_, T>) -> Result<(Array2<T>, C)>,
+        part: impl FnOnce(ArrayView2<'_, T>, Epilogue<'_, T>) -> Result<(Array2<T>, C)>,
     ) -> Result<(Array2<T>, SublayerCache<T, C>)> {
         let dropout = mode.dropout(self.dropout, self.site);
         match self.order {
             NormOrder::Pre => {
                 let (input, norm) = self.norm.forward(p, x.view())?;
-                let (y, part) = part(input.view(), Then::Add { dropout, residual: numbers_of(&x) })?;
-                Ok((y, SublayerCache { input, part, norm_input: x, norm }))
+                let (y, part) =
+                    part(input.view(), Epilogue::AddResidual { dropout, residual: contiguous_numbers(&x) })?;
+                Ok((y, SublayerCache { input, inner: part, norm_input: x, norm }))
             }
             NormOrder::Post => {
-                let (sum, part) = part(x.view(), Then::Add { dropout, residual: numbers_of(&x) })?;
+                let (sum, part) = part(x.view(), Epilogue::AddResidual { dropout, residual: contiguous_numbers(&x) })?;
                 let (y, norm) = self.norm.forward(p, sum.view())?;
-                Ok((y, SublayerCache { input: x, part, norm_input: sum, norm }))
+                Ok((y, SublayerCache { input: x, inner: part, norm_input: sum, norm }))
             }
         }
     }
@@ -74,19 +75,19 @@ impl Sublayer {
     }
 
     /// A feed-forward network for whoever shows it: its parameters, and what comes of it once more.
-    pub(super) fn record_feed_forward<T: Real>(
+    pub(super) fn trace_feed_forward<T: Real>(
         &self,
         p: &Params<T>,
         network: &FeedForward,
         cache: &SublayerCache<T, FeedForwardCache<T>>,
-    ) -> Result<FeedForwardRecord> {
-        let (x, mode) = (cache.x(self.order).clone(), Mode::Eval);
+    ) -> Result<FeedForwardTrace> {
+        let (x, mode) = (cache.sublayer_input(self.order).clone(), Mode::Eval);
         let (output, _) = self.forward(p, x, mode, |x, then| network.forward_then(p, x, then, mode))?;
-        Ok(FeedForwardRecord {
+        Ok(FeedForwardTrace {
             order: self.order,
-            norm: self.norm.record(p),
+            norm: self.norm.parameters(p),
             matrices: network.matrices(p),
-            output: wide(output.view()),
+            output: to_f64(output.view()),
         })
     }
 
@@ -103,13 +104,13 @@ impl Sublayer {
         let norm_input = cache.norm_input.view();
         match self.order {
             NormOrder::Pre => {
-                let d = mode.dropped(&dy, self.dropout, self.site)?;
+                let d = mode.dropout_copy(&dy, self.dropout, self.site)?;
                 let d = part(d.view(), grads)?;
                 self.norm.backward(p, norm_input, &cache.norm, d.view(), Some(dy.view()), grads)
             }
             NormOrder::Post => {
                 let d_sum = self.norm.backward(p, norm_input, &cache.norm, dy.view(), None, grads)?;
-                let d = mode.dropped(&d_sum, self.dropout, self.site)?;
+                let d = mode.dropout_copy(&d_sum, self.dropout, self.site)?;
                 let mut dx = part(d.view(), grads)?;
                 add_assign(&mut dx, d_sum.view());
                 Ok(dx)
@@ -120,7 +121,7 @@ impl Sublayer {
 
 impl<T, C> SublayerCache<T, C> {
     /// What was given to the sublayer.
-    pub(super) fn x(&self, order: NormOrder) -> &Array2<T> {
+    pub(super) fn sublayer_input(&self, order: NormOrder) -> &Array2<T> {
         match order {
             NormOrder::Pre => &self.norm_input,
             NormOrder::Post => &self.input,
@@ -128,15 +129,19 @@ impl<T, C> SublayerCache<T, C> {
     }
 
     /// What was given to the sublayer, and `x + f(…)`, where `next` is what the one after it remembers.
-    pub(super) fn around<'a, D>(&'a self, next: &'a SublayerCache<T, D>, order: NormOrder) -> [&'a Array2<T>; 2] {
+    pub(super) fn input_and_sum<'a, D>(
+        &'a self,
+        next: &'a SublayerCache<T, D>,
+        order: NormOrder,
+    ) -> [&'a Array2<T>; 2] {
         let sum = match order {
-            NormOrder::Pre => next.x(order),
+            NormOrder::Pre => next.sublayer_input(order),
             NormOrder::Post => &self.norm_input,
         };
-        [self.x(order), sum]
+        [self.sublayer_input(order), sum]
     }
 }
 
-fn numbers_of<T>(x: &Array2<T>) -> &[T] {
+fn contiguous_numbers<T>(x: &Array2<T>) -> &[T] {
     x.as_slice().expect("activations are packed")
 }

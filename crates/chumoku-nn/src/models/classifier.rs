@@ -1,21 +1,22 @@
 //! A text classifier: embedding, positions, a transformer or recurrent network, pooling, and a linear layer.
 
-mod record;
+mod trace;
 
 use crate::Result;
-use crate::layers::in_groups;
+use crate::layers::map_groups;
 use crate::layers::{
-    Body, BodyCache, BodyConfig, DenseHead, Head, HeadCache, Input, InputCache, InputConfig, InputOptions, Mode,
-    MultiHeadAttention, Offsets, Pooling, PoolingCache, PositionKind, RecurrentConfig, Tokens, numbers, numbers_mut,
+    Backbone, BackboneCache, BackboneConfig, ClassifierHead, ClassifierHeadCache, DenseHeadConfig, InputEmbeddings,
+    InputEmbeddingsCache, InputEmbeddingsConfig, InputEmbeddingsOptions, Mode, MultiHeadAttention, Offsets, Pooling,
+    PoolingCache, PositionKind, RecurrentConfig, Tokens, numbers, numbers_mut,
 };
-use crate::params::{Builder, Layout, Params};
+use crate::params::{Builder, ParamLayout, Params};
 use chumoku_kernels::parallel::in_pool;
-use chumoku_kernels::{Cell, CrossEntropy, Error as KernelError, Real, check_row_weights, cross_entropy};
+use chumoku_kernels::{CrossEntropy, Error as KernelError, Real, RecurrentCell, check_row_weights, cross_entropy};
 use ndarray::{Array2, ArrayView2, Axis};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-pub use record::{AnswerRecord, LossRecord};
+pub use trace::{HeadTrace, LossTrace};
 
 /// The sizes and options of a [`Classifier`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,7 +27,7 @@ pub struct ClassifierConfig {
     pub num_classes: usize,
     /// The network that reads the tokens.
     #[serde(flatten)]
-    pub body: BodyConfig,
+    pub body: BackboneConfig,
     /// Positional encoding.
     pub position: PositionKind,
     /// The longest sequence, in tokens.
@@ -39,10 +40,10 @@ pub struct ClassifierConfig {
     pub head_dropout: f32,
     /// The function after one more linear layer before the last, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub head_dense: Option<DenseHead>,
+    pub head_dense: Option<DenseHeadConfig>,
     /// Variants of the embeddings.
     #[serde(flatten)]
-    pub input: InputOptions,
+    pub embeddings: InputEmbeddingsOptions,
 }
 
 impl ClassifierConfig {
@@ -59,7 +60,7 @@ impl ClassifierConfig {
     ///
     /// # Errors
     /// If this configuration makes no model.
-    pub fn with_cell(&self, cell: Cell) -> Result<ClassifierConfig> {
+    pub fn with_cell(&self, cell: RecurrentCell) -> Result<ClassifierConfig> {
         let wide = |hidden_size: usize| {
             let d_model = self.body.d_model();
             let body = RecurrentConfig { cell, num_layers: 1, d_model, hidden_size, bidirectional: true, dropout: 0.0 };
@@ -80,22 +81,22 @@ impl ClassifierConfig {
 #[derive(Clone, Debug)]
 pub struct Classifier {
     config: ClassifierConfig,
-    layout: Arc<Layout>,
-    input: Input,
-    body: Body,
-    head: Head,
+    layout: Arc<ParamLayout>,
+    embeddings: InputEmbeddings,
+    backbone: Backbone,
+    head: ClassifierHead,
 }
 
 /// What a [`Classifier`] remembers.
 #[derive(Clone, Debug)]
 pub struct ClassifierCache<T> {
-    input: InputCache<T>,
-    body: BodyCache<T>,
+    embeddings: InputEmbeddingsCache<T>,
+    backbone: BackboneCache<T>,
     pooling: PoolingCache,
-    head: HeadCache<T>,
+    head: ClassifierHeadCache<T>,
 }
 
-const HEAD_SITE: u32 = 1;
+const HEAD_DROPOUT_SITE: u32 = 1;
 
 impl Classifier {
     /// The model of a configuration; its parameters are made by [`Params::init`] from its [`Classifier::layout`].
@@ -104,24 +105,25 @@ impl Classifier {
     /// If the heads do not divide d_model.
     pub fn new(config: ClassifierConfig) -> Result<Self> {
         let mut builder = Builder::new();
-        let input = InputConfig {
+        let input = InputEmbeddingsConfig {
             vocab_size: config.vocab_size,
             d_model: config.body.d_model(),
             position: config.position,
             max_length: config.max_length,
             dropout: config.embedding_dropout,
-            options: config.input,
+            options: config.embeddings,
         };
-        let input = Input::new(&mut builder, &input);
+        let input = InputEmbeddings::new(&mut builder, &input);
         let mut body = config.body.clone();
-        if let BodyConfig::Transformer(encoder) = &mut body {
+        if let BackboneConfig::Transformer(encoder) = &mut body {
             encoder.attention.position = config.position;
         }
-        let body = Body::new(&mut builder, &body)?;
+        let body = Backbone::new(&mut builder, &body)?;
         let sizes = [config.body.width(), config.num_classes];
-        let head = |b: &mut Builder| Head::new(b, sizes, config.head_dense, config.head_dropout, HEAD_SITE);
+        let head =
+            |b: &mut Builder| ClassifierHead::new(b, sizes, config.head_dense, config.head_dropout, HEAD_DROPOUT_SITE);
         let head = builder.scope("head", head);
-        Ok(Classifier { config, layout: builder.finish(), input, body, head })
+        Ok(Classifier { config, layout: builder.finish(), embeddings: input, backbone: body, head })
     }
 
     /// The configuration.
@@ -130,7 +132,7 @@ impl Classifier {
     }
 
     /// Names and places of the parameters.
-    pub fn layout(&self) -> &Arc<Layout> {
+    pub fn layout(&self) -> &Arc<ParamLayout> {
         &self.layout
     }
 
@@ -149,11 +151,11 @@ impl Classifier {
         mode: Mode,
     ) -> Result<(Array2<T>, ClassifierCache<T>)> {
         in_pool(|| {
-            let (x, input) = self.input.forward(p, Tokens::new(ids, offsets), mode)?;
-            let (x, body) = self.body.forward(p, x, offsets, mode)?;
+            let (x, input) = self.embeddings.forward(p, Tokens::new(ids, offsets), mode)?;
+            let (x, body) = self.backbone.forward(p, x, offsets, mode)?;
             let (pooled, pooling) = self.config.pooling.forward(x.view(), offsets);
             let (logits, head) = self.head.forward(p, pooled, mode)?;
-            Ok((logits, ClassifierCache { input, body, pooling, head }))
+            Ok((logits, ClassifierCache { embeddings: input, backbone: body, pooling, head }))
         })
     }
 
@@ -167,8 +169,8 @@ impl Classifier {
     /// # Errors
     /// If an id or a length is beyond the model's.
     pub fn logits<T: Real>(&self, p: &Params<T>, ids: &[u32], offsets: &Offsets) -> Result<Array2<T>> {
-        self.in_groups(ids, offsets, self.config.num_classes, |ids, offsets| {
-            Ok(self.head.forward(p, self.pooled(p, ids, offsets)?, Mode::Eval)?.0)
+        self.map_groups(ids, offsets, self.config.num_classes, |ids, offsets| {
+            Ok(self.head.forward(p, self.pooled_vectors(p, ids, offsets)?, Mode::Eval)?.0)
         })
     }
 
@@ -180,22 +182,22 @@ impl Classifier {
     /// # Errors
     /// If an id or a length is beyond the model's.
     pub fn vectors<T: Real>(&self, p: &Params<T>, ids: &[u32], offsets: &Offsets) -> Result<Array2<T>> {
-        self.in_groups(ids, offsets, self.config.body.width(), |ids, offsets| {
-            self.head.vectors(p, self.pooled(p, ids, offsets)?)
+        self.map_groups(ids, offsets, self.config.body.width(), |ids, offsets| {
+            self.head.last_layer_input(p, self.pooled_vectors(p, ids, offsets)?)
         })
     }
 
     /// Calls `f` for groups of sequences that stay in a core's cache, and joins the rows that it returns, `width` wide.
-    fn in_groups<T: Real>(
+    fn map_groups<T: Real>(
         &self,
         ids: &[u32],
         offsets: &Offsets,
         width: usize,
         f: impl Fn(&[u32], &Offsets) -> Result<Array2<T>> + Sync,
     ) -> Result<Array2<T>> {
-        let tokens = self.body.group_tokens();
+        let tokens = self.backbone.tokens_per_group();
         let ids_of = ("classifier: ids", ids.len());
-        let parts = in_groups(ids_of, offsets, tokens, |range, offsets| f(&ids[range], offsets))?;
+        let parts = map_groups(ids_of, offsets, tokens, |range, offsets| f(&ids[range], offsets))?;
         let mut rows = Array2::from_elem((0, width), T::ZERO);
         for part in &parts {
             rows.append(Axis(0), part.view()).expect("rows have one length");
@@ -203,9 +205,9 @@ impl Classifier {
         Ok(rows)
     }
 
-    fn pooled<T: Real>(&self, p: &Params<T>, ids: &[u32], offsets: &Offsets) -> Result<Array2<T>> {
-        let (x, _) = self.input.forward(p, Tokens::new(ids, offsets), Mode::Eval)?;
-        let x = self.body.apply(p, x, offsets)?;
+    fn pooled_vectors<T: Real>(&self, p: &Params<T>, ids: &[u32], offsets: &Offsets) -> Result<Array2<T>> {
+        let (x, _) = self.embeddings.forward(p, Tokens::new(ids, offsets), Mode::Eval)?;
+        let x = self.backbone.infer(p, x, offsets)?;
         Ok(self.config.pooling.forward(x.view(), offsets).0)
     }
 
@@ -246,7 +248,7 @@ impl Classifier {
     /// # Errors
     /// If there are no sequences, an id, a label or a length is beyond the model's, the weights are negative, not finite or all
     /// 0, or the shapes do not fit.
-    pub fn loss_of_labels<T: Real>(
+    pub fn multi_label_loss<T: Real>(
         &self,
         p: &Params<T>,
         (ids, offsets): (&[u32], &Offsets),
@@ -273,15 +275,15 @@ impl Classifier {
             let (weight, z) = (weight(row), logits.row(row));
             let divisor = all / weight;
             let mut d = d_logits.row_mut(row);
-            d.iter_mut().zip(&z).for_each(|(d, z)| *d = T::of(1.0 / ((1.0 + (-z.to_f64()).exp()) * divisor)));
+            d.iter_mut().zip(&z).for_each(|(d, z)| *d = T::round_from(1.0 / ((1.0 + (-z.to_f64()).exp()) * divisor)));
             let absent = |z: &T| z.to_f64().max(0.0) + (-z.to_f64().abs()).exp().ln_1p();
             loss += weight * z.iter().map(absent).sum::<f64>();
             for &label in labels {
                 loss -= weight * z[label as usize].to_f64();
-                d[label as usize] -= T::of(1.0 / divisor);
+                d[label as usize] -= T::round_from(1.0 / divisor);
             }
         }
-        let loss = T::of(loss / all);
+        let loss = T::round_from(loss / all);
         if loss.is_finite() {
             self.backward(p, (ids, offsets), &cache, d_logits.view(), mode, grads)?;
         }
@@ -304,8 +306,8 @@ impl Classifier {
         in_pool(|| {
             let d_pooled = self.head.backward(p, &cache.head, d_logits, mode, grads)?;
             let dx = self.config.pooling.backward(&cache.pooling, offsets, d_pooled.view());
-            let dx = self.body.backward(p, &cache.body, offsets, dx, mode, grads)?;
-            self.input.backward(p, Tokens::new(ids, offsets), &cache.input, dx, mode, grads)
+            let dx = self.backbone.backward(p, &cache.backbone, offsets, dx, mode, grads)?;
+            self.embeddings.backward(p, Tokens::new(ids, offsets), &cache.embeddings, dx, mode, grads)
         })
     }
 
@@ -316,8 +318,8 @@ impl Classifier {
     ///
     /// # Errors
     /// If an id is beyond the vocabulary.
-    pub fn embeddings<T: Real>(&self, p: &Params<T>, ids: &[u32]) -> Result<Array2<T>> {
-        self.input.embedding().forward(p, ids)
+    pub fn token_embeddings<T: Real>(&self, p: &Params<T>, ids: &[u32]) -> Result<Array2<T>> {
+        self.embeddings.embedding().forward(p, ids)
     }
 
     /// As [`Classifier::forward`] in use, with other vectors in the place of [`Classifier::embeddings`]; what makes tokens
@@ -340,11 +342,11 @@ impl Classifier {
             return Err(KernelError::Length { what, expected, found }.into());
         }
         in_pool(|| {
-            let (x, input) = self.input.forward_embedded(p, x, Tokens::new(ids, offsets), &[], Mode::Eval)?;
-            let (x, body) = self.body.forward(p, x, offsets, Mode::Eval)?;
+            let (x, input) = self.embeddings.forward_embedded(p, x, Tokens::new(ids, offsets), &[], Mode::Eval)?;
+            let (x, body) = self.backbone.forward(p, x, offsets, Mode::Eval)?;
             let (pooled, pooling) = self.config.pooling.forward(x.view(), offsets);
             let (logits, head) = self.head.forward(p, pooled, Mode::Eval)?;
-            Ok((logits, ClassifierCache { input, body, pooling, head }))
+            Ok((logits, ClassifierCache { embeddings: input, backbone: body, pooling, head }))
         })
     }
 
@@ -368,12 +370,12 @@ impl Classifier {
         d_logits: ArrayView2<'_, T>,
         grads: &mut Params<T>,
     ) -> Result<Array2<T>> {
-        assert!(self.input.embedding().is_trained(grads), "gradients of embeddings are asked for");
+        assert!(self.embeddings.embedding().is_trained(grads), "gradients of embeddings are asked for");
         in_pool(|| {
             let d_pooled = self.head.backward(p, &cache.head, d_logits, Mode::Eval, grads)?;
             let dx = self.config.pooling.backward(&cache.pooling, offsets, d_pooled.view());
-            let dx = self.body.backward(p, &cache.body, offsets, dx, Mode::Eval, grads)?;
-            self.input.backward_embedded(p, &cache.input, dx, Mode::Eval, grads)
+            let dx = self.backbone.backward(p, &cache.backbone, offsets, dx, Mode::Eval, grads)?;
+            self.embeddings.backward_embedded(p, &cache.embeddings, dx, Mode::Eval, grads)
         })
     }
 
@@ -382,9 +384,9 @@ impl Classifier {
     /// # Panics
     /// If there is no such layer.
     pub fn attention(&self, layer: usize) -> Option<&MultiHeadAttention> {
-        match &self.body {
-            Body::Transformer(encoder) => Some(encoder.layers()[layer].attention()),
-            Body::Recurrent(_) => None,
+        match &self.backbone {
+            Backbone::Transformer(encoder) => Some(encoder.layers()[layer].attention()),
+            Backbone::Recurrent(_) => None,
         }
     }
 
@@ -395,7 +397,7 @@ impl Classifier {
     ///
     /// # Panics
     /// If there is no such layer.
-    pub fn weights<T: Real>(
+    pub fn attention_weights<T: Real>(
         &self,
         cache: &ClassifierCache<T>,
         offsets: &Offsets,
@@ -403,6 +405,6 @@ impl Classifier {
         sequence: usize,
         head: usize,
     ) -> Result<Array2<T>> {
-        self.body.weights(&cache.body, offsets, layer, sequence, head)
+        self.backbone.attention_weights(&cache.backbone, offsets, layer, sequence, head)
     }
 }

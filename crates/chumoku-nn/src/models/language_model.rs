@@ -3,10 +3,10 @@
 use super::text_encoder::{TextEncoder, TextEncoderConfig};
 use crate::Result;
 use crate::layers::{
-    AttentionRecord, Embedding, EncoderConfig, GradientRecord, InputOptions, Mode, MultiHeadAttention, Offsets,
+    AttentionTrace, Embedding, EncoderConfig, GradientTrace, InputEmbeddingsOptions, Mode, MultiHeadAttention, Offsets,
     PositionKind, Tokens,
 };
-use crate::params::{Builder, Layout, Params};
+use crate::params::{Builder, ParamLayout, Params};
 use chumoku_kernels::parallel::in_pool;
 use chumoku_kernels::{KeyValueCache, Real};
 use ndarray::{Array2, Axis, Slice};
@@ -29,7 +29,7 @@ pub struct LanguageModelConfig {
     pub embedding_dropout: f32,
     /// Variants of the embeddings.
     #[serde(flatten)]
-    pub input: InputOptions,
+    pub embeddings: InputEmbeddingsOptions,
     /// The output layer has a matrix of its own, rather than the embedding's.
     #[serde(default, skip_serializing_if = "is_false")]
     pub untied_output: bool,
@@ -44,8 +44,8 @@ fn is_false(x: &bool) -> bool {
 #[derive(Clone, Debug)]
 pub struct LanguageModel {
     config: LanguageModelConfig,
-    layout: Arc<Layout>,
-    body: TextEncoder,
+    layout: Arc<ParamLayout>,
+    backbone: TextEncoder,
     output: Option<Embedding>,
 }
 
@@ -53,13 +53,13 @@ pub struct LanguageModel {
 #[derive(Clone, Debug)]
 pub struct LanguageModelState<T: Real> {
     /// Of each layer.
-    keys_and_values: Vec<KeyValueCache<T>>,
+    key_value_caches: Vec<KeyValueCache<T>>,
     /// Tokens of each sequence so far.
     lengths: Vec<usize>,
 }
 
 /// Tokens for which there is room at the start: caches grow, and few texts are as long as a model could read.
-const ROOM: usize = 256;
+const INITIAL_CAPACITY: usize = 256;
 
 impl LanguageModel {
     /// The model of a configuration; its parameters are made by [`Params::init`] from its [`LanguageModel::layout`].
@@ -75,13 +75,13 @@ impl LanguageModel {
             position: config.position,
             max_length: config.max_length,
             embedding_dropout: config.embedding_dropout,
-            input: config.input,
+            embeddings: config.embeddings,
         };
-        let body = TextEncoder::in_model(&mut builder, body)?;
+        let body = TextEncoder::add_to(&mut builder, body)?;
         let (vocabulary, width) = (config.vocab_size, config.encoder.d_model);
         let output =
             config.untied_output.then(|| builder.scope("output", |b| Embedding::unscaled(b, vocabulary, width)));
-        Ok(LanguageModel { config, layout: builder.finish(), body, output })
+        Ok(LanguageModel { config, layout: builder.finish(), backbone: body, output })
     }
 
     /// The configuration.
@@ -90,18 +90,18 @@ impl LanguageModel {
     }
 
     /// Names and places of the parameters.
-    pub fn layout(&self) -> &Arc<Layout> {
+    pub fn layout(&self) -> &Arc<ParamLayout> {
         &self.layout
     }
 
     /// All but the output layer. Its parameters are those of the model.
-    pub fn body(&self) -> &TextEncoder {
-        &self.body
+    pub fn backbone(&self) -> &TextEncoder {
+        &self.backbone
     }
 
     /// What has the output layer's weight.
-    fn output(&self) -> &Embedding {
-        self.output.as_ref().unwrap_or(self.body.table())
+    fn output_layer(&self) -> &Embedding {
+        self.output.as_ref().unwrap_or(self.backbone.token_embedding())
     }
 
     /// The mean loss of the tokens `next`, each following the one of `ids` at its place, and, in training, its
@@ -123,10 +123,10 @@ impl LanguageModel {
         grads: Option<&mut Params<T>>,
     ) -> Result<f64> {
         let tokens = Tokens::new(ids, offsets);
-        let (y, cache) = self.body.forward(p, tokens, mode)?;
-        let Some(grads) = grads else { return Ok(self.output().loss(p, y.view(), next, T::ZERO, None)?.0) };
-        let (loss, dy) = self.output().loss(p, y.view(), next, T::ZERO, Some(&mut *grads))?;
-        self.body.backward(p, tokens, &cache, dy, mode, grads)?;
+        let (y, cache) = self.backbone.forward(p, tokens, mode)?;
+        let Some(grads) = grads else { return Ok(self.output_layer().loss(p, y.view(), next, T::ZERO, None)?.0) };
+        let (loss, dy) = self.output_layer().loss(p, y.view(), next, T::ZERO, Some(&mut *grads))?;
+        self.backbone.backward(p, tokens, &cache, dy, mode, grads)?;
         Ok(loss)
     }
 
@@ -136,8 +136,8 @@ impl LanguageModel {
     /// If an id or a length is beyond the model's.
     pub fn logits<T: Real>(&self, p: &Params<T>, ids: &[u32], offsets: &Offsets) -> Result<Array2<T>> {
         in_pool(|| {
-            let y = self.body.apply(p, Tokens::new(ids, offsets))?;
-            self.output().logits(p, y.view())
+            let y = self.backbone.infer(p, Tokens::new(ids, offsets))?;
+            self.output_layer().logits(p, y.view())
         })
     }
 
@@ -148,9 +148,9 @@ impl LanguageModel {
     ///
     /// # Panics
     /// If there is no such layer.
-    pub fn record<T: Real>(&self, p: &Params<T>, ids: &[u32], layer: usize) -> Result<AttentionRecord> {
-        let offsets = Offsets::of_lengths([ids.len()]);
-        Ok(self.body.record(p, Tokens::new(ids, &offsets), layer)?.0)
+    pub fn trace<T: Real>(&self, p: &Params<T>, ids: &[u32], layer: usize) -> Result<AttentionTrace> {
+        let offsets = Offsets::from_lengths([ids.len()]);
+        Ok(self.backbone.trace(p, Tokens::new(ids, &offsets), layer)?.0)
     }
 
     /// The same, and the mean loss of the tokens after the first, each following the one before it, with its gradients in the
@@ -161,18 +161,18 @@ impl LanguageModel {
     ///
     /// # Panics
     /// If there is no such layer.
-    pub fn record_backward<T: Real>(
+    pub fn trace_backward<T: Real>(
         &self,
         p: &Params<T>,
         ids: &[u32],
         layer: usize,
-    ) -> Result<(AttentionRecord, f64, GradientRecord)> {
-        let offsets = Offsets::of_lengths([ids.len()]);
+    ) -> Result<(AttentionTrace, f64, GradientTrace)> {
+        let offsets = Offsets::from_lengths([ids.len()]);
         let next = ids.get(1..).unwrap_or_default();
         let mut grads = Params::zeros(&self.layout);
-        self.body.record_backward(p, Tokens::new(ids, &offsets), layer, &mut grads, |y, grads| {
+        self.backbone.trace_backward(p, Tokens::new(ids, &offsets), layer, &mut grads, |y, grads| {
             let known = y.slice_axis(Axis(0), Slice::from(..next.len()));
-            let (loss, of_known) = self.output().loss(p, known, next, T::ZERO, Some(grads))?;
+            let (loss, of_known) = self.output_layer().loss(p, known, next, T::ZERO, Some(grads))?;
             let mut dy = Array2::from_elem(y.dim(), T::ZERO);
             dy.slice_axis_mut(Axis(0), Slice::from(..next.len())).assign(&of_known);
             Ok((loss, dy))
@@ -183,14 +183,14 @@ impl LanguageModel {
     ///
     /// # Errors
     /// If an id or the length is beyond the model's.
-    pub fn each_record<T: Real>(
+    pub fn trace_layers<T: Real>(
         &self,
         p: &Params<T>,
         ids: &[u32],
-        each: &mut dyn FnMut(&AttentionRecord),
+        each: &mut dyn FnMut(&AttentionTrace),
     ) -> Result<()> {
-        let offsets = Offsets::of_lengths([ids.len()]);
-        self.body.each_record(p, Tokens::new(ids, &offsets), each)
+        let offsets = Offsets::from_lengths([ids.len()]);
+        self.backbone.trace_layers(p, Tokens::new(ids, &offsets), each)
     }
 
     /// The attention of a layer.
@@ -198,7 +198,7 @@ impl LanguageModel {
     /// # Panics
     /// If there is no such layer.
     pub fn attention(&self, layer: usize) -> &MultiHeadAttention {
-        self.body.attention(layer)
+        self.backbone.attention(layer)
     }
 
     /// The logits of the token after each sequence: (sequences, vocabulary).
@@ -206,17 +206,18 @@ impl LanguageModel {
     /// # Errors
     /// If an id or a length is beyond the model's, or a sequence is empty.
     pub fn next_logits<T: Real>(&self, p: &Params<T>, ids: &[u32], offsets: &Offsets) -> Result<Array2<T>> {
-        let y = self.body.apply(p, Tokens::new(ids, offsets))?;
-        self.output().logits(p, last_rows(&y, offsets).view())
+        let y = self.backbone.infer(p, Tokens::new(ids, offsets))?;
+        self.output_layer().logits(p, last_rows(&y, offsets).view())
     }
 
     /// The start of so many sequences.
     ///
     /// # Errors
     /// If the memory cannot be had.
-    pub fn start<T: Real>(&self, sequences: usize) -> Result<LanguageModelState<T>> {
-        let keys_and_values = self.body.encoder().key_value_caches(sequences, self.config.max_length.min(ROOM))?;
-        Ok(LanguageModelState { keys_and_values, lengths: vec![0; sequences] })
+    pub fn start_decoding<T: Real>(&self, sequences: usize) -> Result<LanguageModelState<T>> {
+        let keys_and_values =
+            self.backbone.encoder().key_value_caches(sequences, self.config.max_length.min(INITIAL_CAPACITY))?;
+        Ok(LanguageModelState { key_value_caches: keys_and_values, lengths: vec![0; sequences] })
     }
 
     /// The logits of the token after each of `ids`, which follow those that the state has seen.
@@ -234,8 +235,8 @@ impl LanguageModel {
         state: &mut LanguageModelState<T>,
     ) -> Result<Array2<T>> {
         in_pool(|| {
-            let y = self.vectors_of_step(p, ids, offsets, state)?;
-            self.output().logits(p, y.view())
+            let y = self.step_vectors(p, ids, offsets, state)?;
+            self.output_layer().logits(p, y.view())
         })
     }
 
@@ -243,7 +244,7 @@ impl LanguageModel {
     ///
     /// # Errors
     /// If an id or a length is beyond the model's.
-    pub fn step_to_next<T: Real>(
+    pub fn step_last<T: Real>(
         &self,
         p: &Params<T>,
         ids: &[u32],
@@ -251,19 +252,19 @@ impl LanguageModel {
         state: &mut LanguageModelState<T>,
     ) -> Result<Array2<T>> {
         in_pool(|| {
-            let y = self.vectors_of_step(p, ids, offsets, state)?;
-            self.output().logits(p, last_rows(&y, offsets).view())
+            let y = self.step_vectors(p, ids, offsets, state)?;
+            self.output_layer().logits(p, last_rows(&y, offsets).view())
         })
     }
 
-    fn vectors_of_step<T: Real>(
+    fn step_vectors<T: Real>(
         &self,
         p: &Params<T>,
         ids: &[u32],
         offsets: &Offsets,
-        LanguageModelState { keys_and_values, lengths }: &mut LanguageModelState<T>,
+        LanguageModelState { key_value_caches: keys_and_values, lengths }: &mut LanguageModelState<T>,
     ) -> Result<Array2<T>> {
-        let y = self.body.step(p, Tokens::new(ids, offsets), lengths, keys_and_values)?;
+        let y = self.backbone.step(p, Tokens::new(ids, offsets), lengths, keys_and_values)?;
         lengths.iter_mut().zip(offsets.ranges()).for_each(|(length, range)| *length += range.len());
         Ok(y)
     }

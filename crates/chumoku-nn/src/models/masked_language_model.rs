@@ -4,7 +4,7 @@
 use super::text_encoder::{TextEncoder, TextEncoderConfig};
 use crate::Result;
 use crate::layers::{LayerNorm, Linear, Mode, Norm, NormKind, Tokens, array, numbers, numbers_mut, zeros};
-use crate::params::{Builder, Init, Layout, Params};
+use crate::params::{Builder, Init, ParamLayout, Params};
 use chumoku_kernels::{Activation, Real, activation_backward, activation_forward};
 use ndarray::{Array2, Axis};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct MaskedLanguageModel {
     encoder: TextEncoder,
-    layout: Arc<Layout>,
+    layout: Arc<ParamLayout>,
     dense: Linear,
     norm: Norm,
 }
@@ -28,10 +28,10 @@ impl MaskedLanguageModel {
     /// If the heads do not divide d_model.
     pub fn new(config: TextEncoderConfig) -> Result<Self> {
         let mut builder = Builder::new();
-        let (width, epsilon) = (config.encoder.d_model, config.input.norm_epsilon.unwrap_or(LayerNorm::EPSILON));
+        let (width, epsilon) = (config.encoder.d_model, config.embeddings.norm_epsilon.unwrap_or(LayerNorm::EPSILON));
         // Where norms have no bias, no layer has.
-        let (kind, has_bias) = (config.input.norm, config.input.norm == NormKind::Layer);
-        let encoder = TextEncoder::in_model(&mut builder, config)?;
+        let (kind, has_bias) = (config.embeddings.norm, config.embeddings.norm == NormKind::Layer);
+        let encoder = TextEncoder::add_to(&mut builder, config)?;
         let (dense, norm) = builder.scope("head", |b| {
             let dense = b.scope("dense", |b| Linear::with_init(b, width, width, has_bias, Init::Normal(0.02)));
             (dense, b.scope("norm", |b| Norm::new(b, kind, width, epsilon)))
@@ -45,7 +45,7 @@ impl MaskedLanguageModel {
     }
 
     /// Names and places of the parameters.
-    pub fn layout(&self) -> &Arc<Layout> {
+    pub fn layout(&self) -> &Arc<ParamLayout> {
         &self.layout
     }
 
@@ -68,9 +68,9 @@ impl MaskedLanguageModel {
     ) -> Result<f64> {
         let (x, of_encoder) = self.encoder.forward(p, tokens, mode)?;
         let x_at = x.select(Axis(0), at);
-        let [h, a] = self.transformed(p, &x_at)?;
+        let [h, a] = self.transform(p, &x_at)?;
         let (y, of_norm) = self.norm.forward(p, a.view())?;
-        let table = self.encoder.table();
+        let table = self.encoder.token_embedding();
         let Some(grads) = grads else { return Ok(table.loss(p, y.view(), hidden, T::ZERO, None)?.0) };
         let (loss, dy) = table.loss(p, y.view(), hidden, T::ZERO, Some(&mut *grads))?;
         // y = norm(a)
@@ -90,7 +90,7 @@ impl MaskedLanguageModel {
     }
 
     /// `x V ᵀ + c`, and its GELU.
-    fn transformed<T: Real>(&self, p: &Params<T>, x: &Array2<T>) -> Result<[Array2<T>; 2]> {
+    fn transform<T: Real>(&self, p: &Params<T>, x: &Array2<T>) -> Result<[Array2<T>; 2]> {
         let h = self.dense.forward(p, x.view())?;
         let mut a = zeros(h.dim());
         activation_forward(Activation::Gelu, numbers(&h.view()), numbers_mut(&mut a))?;
@@ -103,8 +103,8 @@ impl MaskedLanguageModel {
     /// If an id or a length is beyond the model's.
     pub fn logits<T: Real>(&self, p: &Params<T>, tokens: Tokens<'_>, at: &[usize]) -> Result<Array2<T>> {
         let (x, _) = self.encoder.forward(p, tokens, Mode::Eval)?;
-        let [_, a] = self.transformed(p, &x.select(Axis(0), at))?;
+        let [_, a] = self.transform(p, &x.select(Axis(0), at))?;
         let (y, _) = self.norm.forward(p, a.view())?;
-        self.encoder.table().logits(p, y.view())
+        self.encoder.token_embedding().logits(p, y.view())
     }
 }

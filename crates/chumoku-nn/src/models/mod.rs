@@ -16,11 +16,12 @@ mod tagger;
 mod text_encoder;
 mod translator;
 
-pub use classifier::{AnswerRecord, Classifier, ClassifierCache, ClassifierConfig, LossRecord};
+pub use classifier::{Classifier, ClassifierCache, ClassifierConfig, HeadTrace, LossTrace};
 pub use language_model::{LanguageModel, LanguageModelConfig, LanguageModelState};
 pub use masked_language_model::MaskedLanguageModel;
-pub use tagger::{TokenTagger, TokenTaggerCache, TokenTaggerConfig, Units};
+pub use tagger::{TaggedUnits, TokenTagger, TokenTaggerCache, TokenTaggerConfig};
 pub use text_encoder::{TextEncoder, TextEncoderCache, TextEncoderConfig};
 pub use translator::{
-    PairBatch, Translator, TranslatorCache, TranslatorConfig, TranslatorOptions, TranslatorPart, TranslatorState,
+    TranslationBatch, Translator, TranslatorAttention, TranslatorCache, TranslatorConfig, TranslatorOptions,
+    TranslatorState,
 };

@@ -4,9 +4,10 @@
 use super::text_encoder::{TextEncoder, TextEncoderCache, TextEncoderConfig};
 use crate::Result;
 use crate::layers::{
-    AttentionRecord, DenseHead, Embedding, Head, HeadCache, Mode, Tokens, array, numbers, numbers_mut, zeros,
+    AttentionTrace, ClassifierHead, ClassifierHeadCache, DenseHeadConfig, Embedding, Mode, Tokens, array, numbers,
+    numbers_mut, zeros,
 };
-use crate::params::{Builder, Layout, Params};
+use crate::params::{Builder, ParamLayout, Params};
 use chumoku_kernels::parallel::in_pool;
 use chumoku_kernels::{CrossEntropy, Error as KernelError, Real, cross_entropy};
 use ndarray::{Array2, ArrayView2, Axis};
@@ -24,7 +25,7 @@ pub struct TokenTaggerConfig {
     pub head_dropout: f32,
     /// The function after one more linear layer before the last, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub head_dense: Option<DenseHead>,
+    pub head_dense: Option<DenseHeadConfig>,
     /// The encoder.
     #[serde(flatten)]
     pub encoder: TextEncoderConfig,
@@ -32,11 +33,11 @@ pub struct TokenTaggerConfig {
 
 /// Where the units of some sequences are that are to get a tag.
 #[derive(Clone, Copy, Debug)]
-pub struct Units<'a> {
+pub struct TaggedUnits<'a> {
     /// The token of each, counted over all sequences: of a word that is cut into several its first.
     pub tokens: &'a [usize],
     /// How many units of its token stand before each.
-    pub places: &'a [u32],
+    pub positions: &'a [u32],
 }
 
 /// The model: its parts, and where their parameters lie.
@@ -46,20 +47,20 @@ pub struct Units<'a> {
 #[derive(Clone, Debug)]
 pub struct TokenTagger {
     config: TokenTaggerConfig,
-    layout: Arc<Layout>,
+    layout: Arc<ParamLayout>,
     encoder: TextEncoder,
     places: Embedding,
-    head: Head,
+    head: ClassifierHead,
 }
 
 /// What a [`TokenTagger`] remembers.
 #[derive(Clone, Debug)]
 pub struct TokenTaggerCache<T> {
     encoder: TextEncoderCache<T>,
-    head: HeadCache<T>,
+    head: ClassifierHeadCache<T>,
 }
 
-const HEAD_SITE: u32 = 1;
+const HEAD_DROPOUT_SITE: u32 = 1;
 
 impl TokenTagger {
     /// The model of a configuration; its parameters are made by [`Params::init`] from its [`TokenTagger::layout`].
@@ -69,10 +70,19 @@ impl TokenTagger {
     pub fn new(config: TokenTaggerConfig) -> Result<Self> {
         let mut builder = Builder::new();
         let width = config.encoder.encoder.d_model;
-        let encoder = TextEncoder::in_model(&mut builder, config.encoder.clone())?;
+        let encoder = TextEncoder::add_to(&mut builder, config.encoder.clone())?;
         let (places, head) = builder.scope("head", |b| {
             let places = b.scope("places", |b| Embedding::unscaled(b, config.num_places.max(1), width));
-            (places, Head::new(b, [width, config.num_tags], config.head_dense, config.head_dropout, HEAD_SITE))
+            (
+                places,
+                ClassifierHead::new(
+                    b,
+                    [width, config.num_tags],
+                    config.head_dense,
+                    config.head_dropout,
+                    HEAD_DROPOUT_SITE,
+                ),
+            )
         });
         Ok(TokenTagger { layout: builder.finish(), config, encoder, places, head })
     }
@@ -83,14 +93,14 @@ impl TokenTagger {
     }
 
     /// Names and places of the parameters.
-    pub fn layout(&self) -> &Arc<Layout> {
+    pub fn layout(&self) -> &Arc<ParamLayout> {
         &self.layout
     }
 
     /// The places of units, those of long tokens with the last that is told apart.
-    fn known_places(&self, units: Units<'_>, tokens: usize) -> Result<Vec<u32>> {
-        if units.tokens.len() != units.places.len() {
-            let (expected, found) = (units.tokens.len(), units.places.len());
+    fn clamped_positions(&self, units: TaggedUnits<'_>, tokens: usize) -> Result<Vec<u32>> {
+        if units.tokens.len() != units.positions.len() {
+            let (expected, found) = (units.tokens.len(), units.positions.len());
             return Err(KernelError::Length { what: "tagger: places", expected, found }.into());
         }
         if let Some(token) = units.tokens.iter().find(|&&token| token >= tokens) {
@@ -98,11 +108,17 @@ impl TokenTagger {
             return Err(KernelError::Value { what: "tagger: units", problem }.into());
         }
         let last = self.config.num_places.max(1) as u32 - 1;
-        Ok(units.places.iter().map(|&place| place.min(last)).collect())
+        Ok(units.positions.iter().map(|&place| place.min(last)).collect())
     }
 
     /// The vectors of units: (units, d_model).
-    fn at_units<T: Real>(&self, p: &Params<T>, x: &Array2<T>, units: Units<'_>, places: &[u32]) -> Result<Array2<T>> {
+    fn unit_vectors<T: Real>(
+        &self,
+        p: &Params<T>,
+        x: &Array2<T>,
+        units: TaggedUnits<'_>,
+        places: &[u32],
+    ) -> Result<Array2<T>> {
         let mut at = x.select(Axis(0), units.tokens);
         at.zip_mut_with(&self.places.forward(p, places)?, |x, &e| *x += e);
         Ok(at)
@@ -119,13 +135,13 @@ impl TokenTagger {
         &self,
         p: &Params<T>,
         tokens: Tokens<'_>,
-        units: Units<'_>,
+        units: TaggedUnits<'_>,
         mode: Mode,
     ) -> Result<(Array2<T>, TokenTaggerCache<T>)> {
-        let places = self.known_places(units, tokens.ids.len())?;
+        let places = self.clamped_positions(units, tokens.ids.len())?;
         in_pool(|| {
             let (x, encoder) = self.encoder.forward(p, tokens, mode)?;
-            let at = self.at_units(p, &x, units, &places)?;
+            let at = self.unit_vectors(p, &x, units, &places)?;
             let (logits, head) = self.head.forward(p, at, mode)?;
             Ok((logits, TokenTaggerCache { encoder, head }))
         })
@@ -137,26 +153,26 @@ impl TokenTagger {
     ///
     /// # Errors
     /// If an id, a unit or a length is beyond the model's.
-    pub fn logits<T: Real>(&self, p: &Params<T>, tokens: Tokens<'_>, units: Units<'_>) -> Result<Array2<T>> {
-        let places = self.known_places(units, tokens.ids.len())?;
-        let groups = self.encoder.for_groups(p, tokens, |x, _| Ok(x))?;
+    pub fn logits<T: Real>(&self, p: &Params<T>, tokens: Tokens<'_>, units: TaggedUnits<'_>) -> Result<Array2<T>> {
+        let places = self.clamped_positions(units, tokens.ids.len())?;
+        let groups = self.encoder.map_groups(p, tokens, |x, _| Ok(x))?;
         let mut all: Vec<T> = Vec::with_capacity(tokens.ids.len() * self.config.encoder.encoder.d_model);
         groups.iter().for_each(|x| all.extend_from_slice(numbers(&x.view())));
         let x = array((tokens.ids.len(), self.config.encoder.encoder.d_model), all)?;
-        Ok(self.head.forward(p, self.at_units(p, &x, units, &places)?, Mode::Eval)?.0)
+        Ok(self.head.forward(p, self.unit_vectors(p, &x, units, &places)?, Mode::Eval)?.0)
     }
 
     /// What the attention of every layer in turn is given and makes, the model reading one sequence once.
     ///
     /// # Errors
     /// If an id or the length is beyond the model's.
-    pub fn each_record<T: Real>(
+    pub fn trace_layers<T: Real>(
         &self,
         p: &Params<T>,
         tokens: Tokens<'_>,
-        each: &mut dyn FnMut(&AttentionRecord),
+        each: &mut dyn FnMut(&AttentionTrace),
     ) -> Result<()> {
-        self.encoder.each_record(p, tokens, each)
+        self.encoder.trace_layers(p, tokens, each)
     }
 
     /// The mean loss of the tags of units, and its gradient, which is added to `grads` if it is finite.
@@ -170,7 +186,7 @@ impl TokenTagger {
         &self,
         p: &Params<T>,
         tokens: Tokens<'_>,
-        (units, tags): (Units<'_>, &[u32]),
+        (units, tags): (TaggedUnits<'_>, &[u32]),
         options: &CrossEntropy<'_, T>,
         mode: Mode,
         grads: &mut Params<T>,
@@ -191,13 +207,13 @@ impl TokenTagger {
     pub fn backward<T: Real>(
         &self,
         p: &Params<T>,
-        (tokens, units): (Tokens<'_>, Units<'_>),
+        (tokens, units): (Tokens<'_>, TaggedUnits<'_>),
         cache: &TokenTaggerCache<T>,
         d_logits: ArrayView2<'_, T>,
         mode: Mode,
         grads: &mut Params<T>,
     ) -> Result<()> {
-        let places = self.known_places(units, tokens.ids.len())?;
+        let places = self.clamped_positions(units, tokens.ids.len())?;
         in_pool(|| {
             let d_at = self.head.backward(p, &cache.head, d_logits, mode, grads)?;
             // at = x[token] + e[place]

@@ -2,12 +2,13 @@
 //! al. 2019).
 
 use crate::Result;
-use crate::layers::in_groups;
+use crate::layers::map_groups;
 use crate::layers::{
-    AttentionRecord, Embedding, Encoder, EncoderCache, EncoderConfig, GradientRecord, Input, InputCache, InputConfig,
-    InputOptions, Mode, MultiHeadAttention, Offsets, PositionKind, Tokens,
+    AttentionTrace, Embedding, Encoder, EncoderCache, EncoderConfig, GradientTrace, InputEmbeddings,
+    InputEmbeddingsCache, InputEmbeddingsConfig, InputEmbeddingsOptions, Mode, MultiHeadAttention, Offsets,
+    PositionKind, Tokens,
 };
-use crate::params::{Builder, Layout, Params};
+use crate::params::{Builder, ParamLayout, Params};
 use chumoku_kernels::{KeyValueCache, Real};
 use ndarray::Array2;
 use serde::{Deserialize, Serialize};
@@ -29,27 +30,27 @@ pub struct TextEncoderConfig {
     pub embedding_dropout: f32,
     /// Variants of the embeddings.
     #[serde(flatten)]
-    pub input: InputOptions,
+    pub embeddings: InputEmbeddingsOptions,
 }
 
 /// The model: its parts, and where their parameters lie.
 #[derive(Clone, Debug)]
 pub struct TextEncoder {
     config: TextEncoderConfig,
-    layout: Arc<Layout>,
-    input: Input,
+    layout: Arc<ParamLayout>,
+    embeddings: InputEmbeddings,
     encoder: Encoder,
 }
 
 /// What a [`TextEncoder`] remembers.
 #[derive(Clone, Debug)]
 pub struct TextEncoderCache<T> {
-    input: InputCache<T>,
+    embeddings: InputEmbeddingsCache<T>,
     encoder: EncoderCache<T>,
 }
 
 /// Tokens that go through all layers together: few enough to stay in a core's cache.
-const GROUP: usize = 256;
+const TOKENS_PER_GROUP: usize = 256;
 
 impl TextEncoder {
     /// The model of a configuration; its parameters are made by [`Params::init`] from its [`TextEncoder::layout`].
@@ -58,25 +59,25 @@ impl TextEncoder {
     /// If the heads do not divide d_model.
     pub fn new(config: TextEncoderConfig) -> Result<Self> {
         let mut builder = Builder::new();
-        let encoder = TextEncoder::in_model(&mut builder, config)?;
+        let encoder = TextEncoder::add_to(&mut builder, config)?;
         Ok(TextEncoder { layout: builder.finish(), ..encoder })
     }
 
     /// The encoder as a part of the model under construction, which has the layout.
-    pub(super) fn in_model(builder: &mut Builder, config: TextEncoderConfig) -> Result<Self> {
-        let input = InputConfig {
+    pub(super) fn add_to(builder: &mut Builder, config: TextEncoderConfig) -> Result<Self> {
+        let input = InputEmbeddingsConfig {
             vocab_size: config.vocab_size,
             d_model: config.encoder.d_model,
             position: config.position,
             max_length: config.max_length,
             dropout: config.embedding_dropout,
-            options: config.input,
+            options: config.embeddings,
         };
-        let input = Input::new(builder, &input);
+        let input = InputEmbeddings::new(builder, &input);
         let mut layers = config.encoder.clone();
         layers.attention.position = config.position;
         let encoder = builder.scope("encoder", |b| Encoder::new(b, &layers))?;
-        Ok(TextEncoder { config, layout: Arc::default(), input, encoder })
+        Ok(TextEncoder { config, layout: Arc::default(), embeddings: input, encoder })
     }
 
     /// Its layers.
@@ -85,8 +86,8 @@ impl TextEncoder {
     }
 
     /// The table of token embeddings.
-    pub(super) fn table(&self) -> &Embedding {
-        self.input.embedding()
+    pub(super) fn token_embedding(&self) -> &Embedding {
+        self.embeddings.embedding()
     }
 
     /// The configuration.
@@ -95,7 +96,7 @@ impl TextEncoder {
     }
 
     /// Names and places of the parameters.
-    pub fn layout(&self) -> &Arc<Layout> {
+    pub fn layout(&self) -> &Arc<ParamLayout> {
         &self.layout
     }
 
@@ -112,9 +113,9 @@ impl TextEncoder {
         tokens: Tokens<'_>,
         mode: Mode,
     ) -> Result<(Array2<T>, TextEncoderCache<T>)> {
-        let (x, input) = self.input.forward(p, tokens, mode)?;
+        let (x, input) = self.embeddings.forward(p, tokens, mode)?;
         let (y, encoder) = self.encoder.forward(p, x, tokens.offsets, mode)?;
-        Ok((y, TextEncoderCache { input, encoder }))
+        Ok((y, TextEncoderCache { embeddings: input, encoder }))
     }
 
     /// Adds to `grads`; `dy` is the gradient of what `forward` returned.
@@ -131,7 +132,7 @@ impl TextEncoder {
         grads: &mut Params<T>,
     ) -> Result<()> {
         let dx = self.encoder.backward(p, &cache.encoder, tokens.offsets, dy, mode, grads)?;
-        self.input.backward(p, tokens, &cache.input, dx, mode, grads)
+        self.embeddings.backward(p, tokens, &cache.embeddings, dx, mode, grads)
     }
 
     /// The vectors after the embeddings and after each layer, in use: (tokens, d_model) each. The last are normalised
@@ -140,17 +141,17 @@ impl TextEncoder {
     /// # Errors
     /// If an id or a length is beyond the model's.
     pub fn hidden_states<T: Real>(&self, p: &Params<T>, tokens: Tokens<'_>) -> Result<Vec<Array2<T>>> {
-        let (x, _) = self.input.forward(p, tokens, Mode::Eval)?;
-        self.encoder.states(p, x, tokens.offsets)
+        let (x, _) = self.embeddings.forward(p, tokens, Mode::Eval)?;
+        self.encoder.hidden_states(p, x, tokens.offsets)
     }
 
     /// The vector of each token, as [`TextEncoder::forward`] makes it in use, remembering nothing.
     ///
     /// # Errors
     /// If an id or a length is beyond the model's.
-    pub(super) fn apply<T: Real>(&self, p: &Params<T>, tokens: Tokens<'_>) -> Result<Array2<T>> {
-        let (x, _) = self.input.forward(p, tokens, Mode::Eval)?;
-        self.encoder.apply(p, x, tokens.offsets)
+    pub(super) fn infer<T: Real>(&self, p: &Params<T>, tokens: Tokens<'_>) -> Result<Array2<T>> {
+        let (x, _) = self.embeddings.forward(p, tokens, Mode::Eval)?;
+        self.encoder.infer(p, x, tokens.offsets)
     }
 
     /// The same of tokens that follow `starts` others of each sequence, whose keys and values are in the caches.
@@ -164,7 +165,7 @@ impl TextEncoder {
         starts: &[usize],
         caches: &mut [KeyValueCache<T>],
     ) -> Result<Array2<T>> {
-        let (x, _) = self.input.forward_at(p, tokens, starts, Mode::Eval)?;
+        let (x, _) = self.embeddings.forward_at(p, tokens, starts, Mode::Eval)?;
         self.encoder.step(p, x, tokens.offsets, caches)
     }
 
@@ -176,30 +177,30 @@ impl TextEncoder {
     ///
     /// # Panics
     /// If there is no such layer.
-    pub fn record<T: Real>(
+    pub fn trace<T: Real>(
         &self,
         p: &Params<T>,
         tokens: Tokens<'_>,
         layer: usize,
-    ) -> Result<(AttentionRecord, Array2<T>)> {
+    ) -> Result<(AttentionTrace, Array2<T>)> {
         let (y, cache) = self.forward(p, tokens, Mode::Eval)?;
-        Ok((self.encoder.record(p, &cache.encoder, tokens.offsets, layer)?, y))
+        Ok((self.encoder.trace(p, &cache.encoder, tokens.offsets, layer)?, y))
     }
 
     /// As [`TextEncoder::record`], and the gradients of a loss in the layer, without dropout: `loss` is of the vectors, gives
     /// their gradient, and adds those of the parameters behind them to `grads`, in which none may be frozen.
-    pub(super) fn record_backward<T: Real>(
+    pub(super) fn trace_backward<T: Real>(
         &self,
         p: &Params<T>,
         tokens: Tokens<'_>,
         layer: usize,
         grads: &mut Params<T>,
         loss: impl FnOnce(&Array2<T>, &mut Params<T>) -> Result<(f64, Array2<T>)>,
-    ) -> Result<(AttentionRecord, f64, GradientRecord)> {
+    ) -> Result<(AttentionTrace, f64, GradientTrace)> {
         let (y, cache) = self.forward(p, tokens, Mode::Eval)?;
-        let attention = self.encoder.record(p, &cache.encoder, tokens.offsets, layer)?;
+        let attention = self.encoder.trace(p, &cache.encoder, tokens.offsets, layer)?;
         let (loss, dy) = loss(&y, grads)?;
-        let gradients = self.encoder.record_gradients(p, (&cache.encoder, tokens.offsets), dy, layer, grads)?;
+        let gradients = self.encoder.trace_gradients(p, (&cache.encoder, tokens.offsets), dy, layer, grads)?;
         Ok((attention, loss, gradients))
     }
 
@@ -207,14 +208,14 @@ impl TextEncoder {
     ///
     /// # Errors
     /// If an id or the length is beyond the model's.
-    pub fn each_record<T: Real>(
+    pub fn trace_layers<T: Real>(
         &self,
         p: &Params<T>,
         tokens: Tokens<'_>,
-        each: &mut dyn FnMut(&AttentionRecord),
+        each: &mut dyn FnMut(&AttentionTrace),
     ) -> Result<()> {
         let (_, cache) = self.forward(p, tokens, Mode::Eval)?;
-        self.encoder.each_record(p, &cache.encoder, tokens.offsets, each)
+        self.encoder.trace_layers(p, &cache.encoder, tokens.offsets, each)
     }
 
     /// The attention of a layer.
@@ -230,17 +231,17 @@ impl TextEncoder {
     ///
     /// # Errors
     /// If an id or a length is beyond the model's, or the lengths contradict each other.
-    pub fn for_groups<T: Real, R: Send>(
+    pub fn map_groups<T: Real, R: Send>(
         &self,
         p: &Params<T>,
         tokens: Tokens<'_>,
         each: impl Fn(Array2<T>, &Offsets) -> Result<R> + Sync,
     ) -> Result<Vec<R>> {
-        in_groups(("text encoder: ids", tokens.ids.len()), tokens.offsets, GROUP, |range, offsets| {
+        map_groups(("text encoder: ids", tokens.ids.len()), tokens.offsets, TOKENS_PER_GROUP, |range, offsets| {
             let types = tokens.types.map(|types| &types[range.clone()]);
             let tokens = Tokens { ids: &tokens.ids[range], offsets, types };
-            let (x, _) = self.input.forward(p, tokens, Mode::Eval)?;
-            each(self.encoder.apply(p, x, offsets)?, offsets)
+            let (x, _) = self.embeddings.forward(p, tokens, Mode::Eval)?;
+            each(self.encoder.infer(p, x, offsets)?, offsets)
         })
     }
 }

@@ -2,10 +2,10 @@
 
 use crate::Result;
 use crate::layers::{
-    AttentionRecord, Decoder, DecoderCache, DecoderInput, DecoderState, Embedding, Encoder, EncoderCache,
-    EncoderConfig, GradientRecord, Memory, Mode, MultiHeadAttention, Offsets, Position, PositionKind,
+    AttentionTrace, Decoder, DecoderCache, DecoderInput, DecoderState, Embedding, Encoder, EncoderCache, EncoderConfig,
+    GradientTrace, Memory, Mode, MultiHeadAttention, Offsets, PositionEncoding, PositionKind,
 };
-use crate::params::{Builder, Layout, Params};
+use crate::params::{Builder, ParamLayout, Params};
 use chumoku_kernels::Real;
 use chumoku_kernels::parallel::in_pool;
 use ndarray::{Array2, Array3, Axis};
@@ -75,7 +75,7 @@ impl TranslatorConfig {
 
 /// An attention of a [`Translator`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TranslatorPart {
+pub enum TranslatorAttention {
     /// The encoder's, over the source.
     Encoder,
     /// The decoder's, over the target so far.
@@ -86,7 +86,7 @@ pub enum TranslatorPart {
 
 /// Sentences and their translations as tokens, packed.
 #[derive(Clone, Debug, Default)]
-pub struct PairBatch {
+pub struct TranslationBatch {
     /// The sources' tokens.
     pub source: Vec<u32>,
     /// Tokens of each source.
@@ -99,14 +99,14 @@ pub struct PairBatch {
     pub target_lengths: Vec<usize>,
 }
 
-impl PairBatch {
+impl TranslationBatch {
     /// Adds a pair; `boundary` starts and ends the target.
     pub fn push(&mut self, source: &[u32], target: &[u32], boundary: u32) {
-        self.push_between(source, target, [boundary; 2]);
+        self.push_with_boundaries(source, target, [boundary; 2]);
     }
 
     /// Adds a pair whose target `start` starts and `end` ends.
-    pub fn push_between(&mut self, source: &[u32], target: &[u32], [start, end]: [u32; 2]) {
+    pub fn push_with_boundaries(&mut self, source: &[u32], target: &[u32], [start, end]: [u32; 2]) {
         self.source.extend(source);
         self.source_lengths.push(source.len());
         self.input.push(start);
@@ -118,7 +118,7 @@ impl PairBatch {
 
     /// Where each source starts, and each target.
     fn offsets(&self) -> [Offsets; 2] {
-        [&self.source_lengths, &self.target_lengths].map(|lengths| Offsets::of_lengths(lengths.iter().copied()))
+        [&self.source_lengths, &self.target_lengths].map(|lengths| Offsets::from_lengths(lengths.iter().copied()))
     }
 }
 
@@ -126,11 +126,11 @@ impl PairBatch {
 #[derive(Clone, Debug)]
 pub struct Translator {
     config: TranslatorConfig,
-    layout: Arc<Layout>,
+    layout: Arc<ParamLayout>,
     source_embedding: Embedding,
     target_embedding: Embedding,
-    source_position: Position,
-    target_position: Position,
+    source_position: PositionEncoding,
+    target_position: PositionEncoding,
     encoder: Encoder,
     decoder: Decoder,
 }
@@ -152,8 +152,8 @@ pub struct TranslatorState<T: Real> {
     lengths: Vec<usize>,
 }
 
-const SOURCE_SITE: u32 = 0;
-const TARGET_SITE: u32 = 1;
+const SOURCE_DROPOUT_SITE: u32 = 0;
+const TARGET_DROPOUT_SITE: u32 = 1;
 
 impl Translator {
     /// The model of a configuration; its parameters are made by [`Params::init`] from its [`Translator::layout`].
@@ -171,8 +171,9 @@ impl Translator {
             true => target.clone(),
             false => builder.scope("source_embedding", |b| Embedding::new(b, config.source_vocab_size, d_model)),
         };
-        let source_position = builder.scope("source_position", |b| Position::new(b, config.position, length, d_model));
-        let target_position = builder.scope("position", |b| Position::new(b, config.position, length, d_model));
+        let source_position =
+            builder.scope("source_position", |b| PositionEncoding::new(b, config.position, length, d_model));
+        let target_position = builder.scope("position", |b| PositionEncoding::new(b, config.position, length, d_model));
         let mut layers = config.encoder.clone();
         layers.attention.position = config.position;
         let encoder = builder.scope("encoder", |b| Encoder::new(b, &layers))?;
@@ -196,7 +197,7 @@ impl Translator {
     }
 
     /// Names and places of the parameters.
-    pub fn layout(&self) -> &Arc<Layout> {
+    pub fn layout(&self) -> &Arc<ParamLayout> {
         &self.layout
     }
 
@@ -207,7 +208,7 @@ impl Translator {
     pub fn loss<T: Real>(
         &self,
         p: &Params<T>,
-        batch: &PairBatch,
+        batch: &TranslationBatch,
         label_smoothing: T,
         mode: Mode,
         grads: Option<&mut Params<T>>,
@@ -232,19 +233,19 @@ impl Translator {
     pub fn forward<T: Real>(
         &self,
         p: &Params<T>,
-        batch: &PairBatch,
+        batch: &TranslationBatch,
         mode: Mode,
     ) -> Result<(Array2<T>, TranslatorCache<T>)> {
         let rate = self.config.embedding_dropout;
         let [source_offsets, target_offsets] = batch.offsets();
         let mut x = self.source_embedding.forward(p, &batch.source)?;
         self.source_position.forward(p, &mut x, &source_offsets)?;
-        mode.drop(&mut x, rate, SOURCE_SITE)?;
+        mode.apply_dropout(&mut x, rate, SOURCE_DROPOUT_SITE)?;
         let (memory, encoder) = self.encoder.forward(p, x, &source_offsets, mode)?;
 
         let mut x = self.target_embedding.forward(p, &batch.input)?;
         self.target_position.forward(p, &mut x, &target_offsets)?;
-        mode.drop(&mut x, rate, TARGET_SITE)?;
+        mode.apply_dropout(&mut x, rate, TARGET_DROPOUT_SITE)?;
         let input = DecoderInput {
             offsets: &target_offsets,
             memory: Memory { output: memory.view(), offsets: &source_offsets },
@@ -263,7 +264,7 @@ impl Translator {
     pub fn backward<T: Real>(
         &self,
         p: &Params<T>,
-        batch: &PairBatch,
+        batch: &TranslationBatch,
         cache: &TranslatorCache<T>,
         dy: Array2<T>,
         mode: Mode,
@@ -274,12 +275,12 @@ impl Translator {
         let memory = Memory { output: cache.memory.view(), offsets: &source_offsets };
         let input = DecoderInput { offsets: &target_offsets, memory };
         let [mut dx, d_memory] = self.decoder.backward(p, &cache.decoder, input, dy, mode, grads)?;
-        mode.drop(&mut dx, rate, TARGET_SITE)?;
+        mode.apply_dropout(&mut dx, rate, TARGET_DROPOUT_SITE)?;
         self.target_position.backward(dx.view(), &target_offsets, grads);
         self.target_embedding.backward(&batch.input, dx.view(), grads)?;
 
         let mut dx = self.encoder.backward(p, &cache.encoder, &source_offsets, d_memory, mode, grads)?;
-        mode.drop(&mut dx, rate, SOURCE_SITE)?;
+        mode.apply_dropout(&mut dx, rate, SOURCE_DROPOUT_SITE)?;
         self.source_position.backward(dx.view(), &source_offsets, grads);
         self.source_embedding.backward(&batch.source, dx.view(), grads)
     }
@@ -291,12 +292,12 @@ impl Translator {
     ///
     /// # Errors
     /// If an id or a length is beyond the model's, or the shapes do not fit.
-    pub fn hidden_states<T: Real>(&self, p: &Params<T>, batch: &PairBatch) -> Result<[Vec<Array2<T>>; 2]> {
+    pub fn hidden_states<T: Real>(&self, p: &Params<T>, batch: &TranslationBatch) -> Result<[Vec<Array2<T>>; 2]> {
         let [source_offsets, target_offsets] = batch.offsets();
         let memory = self.encode(p, &batch.source, &source_offsets)?;
         let mut x = self.source_embedding.forward(p, &batch.source)?;
         self.source_position.forward(p, &mut x, &source_offsets)?;
-        let of_encoder = self.encoder.states(p, x, &source_offsets)?;
+        let of_encoder = self.encoder.hidden_states(p, x, &source_offsets)?;
         let input = DecoderInput {
             offsets: &target_offsets,
             memory: Memory { output: memory.view(), offsets: &source_offsets },
@@ -322,7 +323,7 @@ impl Translator {
         in_pool(|| {
             let mut x = self.source_embedding.forward(p, source)?;
             self.source_position.forward(p, &mut x, offsets)?;
-            self.encoder.apply(p, x, offsets)
+            self.encoder.infer(p, x, offsets)
         })
     }
 
@@ -330,9 +331,14 @@ impl Translator {
     ///
     /// # Errors
     /// If the shapes do not fit, or the memory cannot be had.
-    pub fn start<T: Real>(&self, p: &Params<T>, memory: Memory<'_, T>, capacity: usize) -> Result<TranslatorState<T>> {
+    pub fn start_decoding<T: Real>(
+        &self,
+        p: &Params<T>,
+        memory: Memory<'_, T>,
+        capacity: usize,
+    ) -> Result<TranslatorState<T>> {
         let lengths = vec![0; memory.offsets.sequences()];
-        Ok(TranslatorState { decoder: self.decoder.start(p, memory, capacity)?, lengths })
+        Ok(TranslatorState { decoder: self.decoder.start_decoding(p, memory, capacity)?, lengths })
     }
 
     /// The logits of the token after each of `ids`, one new token of each sequence; `of_source` counts the sequences of
@@ -347,11 +353,11 @@ impl Translator {
         &self,
         p: &Params<T>,
         ids: &[u32],
-        of_source: &[usize],
+        sequences_per_source: &[usize],
         state: &mut TranslatorState<T>,
     ) -> Result<Array2<T>> {
-        let offsets = Offsets::of_lengths(ids.iter().map(|_| 1));
-        let sources = Offsets::of_lengths(of_source.iter().copied());
+        let offsets = Offsets::from_lengths(ids.iter().map(|_| 1));
+        let sources = Offsets::from_lengths(sequences_per_source.iter().copied());
         in_pool(|| {
             let mut x = self.target_embedding.forward(p, ids)?;
             self.target_position.forward_at(p, &mut x, &offsets, &state.lengths)?;
@@ -365,7 +371,7 @@ impl Translator {
     ///
     /// # Errors
     /// If an id or a length is beyond the model's, or the shapes do not fit.
-    pub fn logits<T: Real>(&self, p: &Params<T>, batch: &PairBatch) -> Result<Array2<T>> {
+    pub fn logits<T: Real>(&self, p: &Params<T>, batch: &TranslationBatch) -> Result<Array2<T>> {
         let [source_offsets, target_offsets] = batch.offsets();
         let memory = self.encode(p, &batch.source, &source_offsets)?;
         let memory = Memory { output: memory.view(), offsets: &source_offsets };
@@ -383,26 +389,26 @@ impl Translator {
     ///
     /// # Panics
     /// If there is no such layer.
-    pub fn record<T: Real>(
+    pub fn trace<T: Real>(
         &self,
         p: &Params<T>,
-        pair: &PairBatch,
-        part: TranslatorPart,
+        pair: &TranslationBatch,
+        part: TranslatorAttention,
         layer: usize,
-    ) -> Result<AttentionRecord> {
+    ) -> Result<AttentionTrace> {
         let [source_offsets, target_offsets] = pair.offsets();
         let mut x = self.source_embedding.forward(p, &pair.source)?;
         self.source_position.forward(p, &mut x, &source_offsets)?;
         let (memory, cache) = self.encoder.forward(p, x, &source_offsets, Mode::Eval)?;
-        if part == TranslatorPart::Encoder {
-            return self.encoder.record(p, &cache, &source_offsets, layer);
+        if part == TranslatorAttention::Encoder {
+            return self.encoder.trace(p, &cache, &source_offsets, layer);
         }
         let memory = Memory { output: memory.view(), offsets: &source_offsets };
         let input = DecoderInput { offsets: &target_offsets, memory };
         let mut x = self.target_embedding.forward(p, &pair.input)?;
         self.target_position.forward(p, &mut x, &target_offsets)?;
         let (_, cache) = self.decoder.forward(p, x, input, Mode::Eval)?;
-        self.decoder.record(p, &cache, input, (layer, part == TranslatorPart::Cross))
+        self.decoder.trace(p, &cache, input, (layer, part == TranslatorAttention::Cross))
     }
 
     /// The same, and the mean loss of the pair's target tokens with its gradients there: those of the whole network, without
@@ -413,14 +419,14 @@ impl Translator {
     ///
     /// # Panics
     /// If there is no such layer.
-    pub fn record_backward<T: Real>(
+    pub fn trace_backward<T: Real>(
         &self,
         p: &Params<T>,
-        pair: &PairBatch,
-        part: TranslatorPart,
+        pair: &TranslationBatch,
+        part: TranslatorAttention,
         layer: usize,
-    ) -> Result<(AttentionRecord, f64, GradientRecord)> {
-        let attention = self.record(p, pair, part, layer)?;
+    ) -> Result<(AttentionTrace, f64, GradientTrace)> {
+        let attention = self.trace(p, pair, part, layer)?;
         let mut grads = Params::zeros(&self.layout);
         let (y, cache) = self.forward(p, pair, Mode::Eval)?;
         let (loss, dy) = self.target_embedding.loss(p, y.view(), &pair.output, T::ZERO, Some(&mut grads))?;
@@ -428,13 +434,13 @@ impl Translator {
         let memory = Memory { output: cache.memory.view(), offsets: &source_offsets };
         let input = DecoderInput { offsets: &target_offsets, memory };
         let gradients = match part {
-            TranslatorPart::Encoder => {
+            TranslatorAttention::Encoder => {
                 let [_, dy] = self.decoder.backward(p, &cache.decoder, input, dy, Mode::Eval, &mut grads)?;
-                self.encoder.record_gradients(p, (&cache.encoder, &source_offsets), dy, layer, &mut grads)?
+                self.encoder.trace_gradients(p, (&cache.encoder, &source_offsets), dy, layer, &mut grads)?
             }
             _ => {
-                let place = (layer, part == TranslatorPart::Cross);
-                self.decoder.record_gradients(p, (&cache.decoder, input), dy, place, &mut grads)?
+                let place = (layer, part == TranslatorAttention::Cross);
+                self.decoder.trace_gradients(p, (&cache.decoder, input), dy, place, &mut grads)?
             }
         };
         Ok((attention, loss, gradients))
@@ -453,7 +459,7 @@ impl Translator {
     ///
     /// # Errors
     /// If an id or a length is beyond the model's.
-    pub fn alignment<T: Real>(&self, p: &Params<T>, pair: &PairBatch) -> Result<Vec<Array3<T>>> {
+    pub fn alignment<T: Real>(&self, p: &Params<T>, pair: &TranslationBatch) -> Result<Vec<Array3<T>>> {
         let [source_offsets, target_offsets] = pair.offsets();
         let memory = self.encode(p, &pair.source, &source_offsets)?;
         let memory = Memory { output: memory.view(), offsets: &source_offsets };
@@ -463,7 +469,7 @@ impl Translator {
         let (_, cache) = self.decoder.forward(p, x, input, Mode::Eval)?;
         let of_layer = |layer: usize| {
             let heads = (0..self.config.decoder_num_heads())
-                .map(|head| self.decoder.weights(&cache, input, [layer, 0, head]))
+                .map(|head| self.decoder.cross_attention_weights(&cache, input, [layer, 0, head]))
                 .collect::<Result<Vec<_>>>()?;
             let views: Vec<_> = heads.iter().map(|head| head.view()).collect();
             Ok(ndarray::stack(Axis(0), &views).expect("the heads of a layer have one shape"))

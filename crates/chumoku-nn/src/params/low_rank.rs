@@ -4,16 +4,16 @@
 //! multiply with the sum, which is made once after each step, and hand over the factors of W's gradient, of which those of
 //! A and B follow without W's own.
 
-use super::{Entry, Layout, ParamId, Params, name_stream};
+use super::{ParamEntry, ParamId, ParamLayout, Params, name_stream};
 use crate::Result;
-use chumoku_kernels::{MatMut, MatRef, Philox, Precision, Product, Real, Start, Then, gemm};
+use chumoku_kernels::{Epilogue, FusedGemm, MatMut, MatRef, OutputInit, Philox, Precision, Real, gemm};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// How matrices are updated: by products of rank `rank`, times `alpha / rank`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LowRank {
+pub struct LowRankConfig {
     /// Rows of A, and columns of B; no more than the matrix itself has.
     pub rank: usize,
     /// The factor times the rank, so that the rank can change and the learning rate stay.
@@ -22,18 +22,18 @@ pub struct LowRank {
 
 /// What belongs to a frozen matrix that is updated.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Update {
+pub(super) struct LowRankUpdate {
     /// Places of A, (rank, inputs), and B, (outputs, rank), in the layout.
     a: usize,
     b: usize,
     /// α / rank.
     scale: f64,
     /// Where the sum starts among the sums.
-    start: usize,
+    offset: usize,
 }
 
 /// The names of A and B after the name of their matrix.
-const PARTS: [&str; 2] = [".lora_a", ".lora_b"];
+const FACTOR_SUFFIXES: [&str; 2] = [".lora_a", ".lora_b"];
 
 impl<T: Real> Params<T> {
     /// The same model, with low-rank updates of those frozen matrices that `is_updated` names. A starts from `seed` and its
@@ -44,15 +44,15 @@ impl<T: Real> Params<T> {
     /// # Panics
     /// If there are updates already.
     #[must_use]
-    pub fn with_low_rank(&self, update: LowRank, is_updated: impl Fn(&str) -> bool, seed: u64) -> Self {
-        assert!(self.layout.entries.iter().all(|entry| entry.update.is_none()), "updates of updated matrices");
+    pub fn with_low_rank(&self, update: LowRankConfig, is_updated: impl Fn(&str) -> bool, seed: u64) -> Self {
+        assert!(self.layout.entries.iter().all(|entry| entry.low_rank.is_none()), "updates of updated matrices");
         let mut entries = self.layout.entries.clone();
         for entry in &self.layout.entries {
             if let (true, &[outputs, inputs]) = (entry.is_frozen && is_updated(&entry.name), &entry.shape[..]) {
                 let rank = update.rank.min(outputs).min(inputs);
-                for (part, shape) in PARTS.iter().zip([[rank, inputs], [outputs, rank]]) {
+                for (part, shape) in FACTOR_SUFFIXES.iter().zip([[rank, inputs], [outputs, rank]]) {
                     let name = format!("{}{part}", entry.name);
-                    entries.push(Entry { name, shape: shape.into(), is_frozen: false, ..entry.clone() });
+                    entries.push(ParamEntry { name, shape: shape.into(), is_frozen: false, ..entry.clone() });
                 }
             }
         }
@@ -60,54 +60,57 @@ impl<T: Real> Params<T> {
         let layout = self.layout.with_entries(entries, |entries, places| {
             let mut start = 0;
             for entry in entries {
-                let [a, b] = PARTS.map(|part| places.get(&format!("{}{part}", entry.name)).copied());
+                let [a, b] = FACTOR_SUFFIXES.map(|part| places.get(&format!("{}{part}", entry.name)).copied());
                 if let (Some(a), Some(b)) = (a, b) {
-                    entry.update = Some(Update { a, b, scale, start });
+                    entry.low_rank = Some(LowRankUpdate { a, b, scale, offset: start });
                     start += entry.range.len();
                 }
             }
         });
-        let start = |entry: &Entry| {
+        let start = |entry: &ParamEntry| {
             let (random, size) = (Philox::new(seed, name_stream(&entry.name)), entry.range.len());
-            let bound = match entry.name.ends_with(PARTS[0]) {
+            let bound = match entry.name.ends_with(FACTOR_SUFFIXES[0]) {
                 true => 1.0 / (entry.shape[1].max(1) as f64).sqrt(),
                 false => 0.0,
             };
-            (0..size).map(|i| T::of(bound * (2.0 * f64::from(random.uniform(i as u64)) - 1.0))).collect::<Vec<T>>()
+            (0..size)
+                .map(|i| T::round_from(bound * (2.0 * f64::from(random.uniform(i as u64)) - 1.0)))
+                .collect::<Vec<T>>()
         };
-        self.in_layout(layout, start)
+        self.with_layout(layout, start)
     }
 
     /// Whether any frozen matrix is updated.
-    pub fn is_updated(&self) -> bool {
-        self.layout.is_updated()
+    pub fn has_low_rank(&self) -> bool {
+        self.layout.has_low_rank()
     }
 
     /// Makes the sums of updated matrices now, with all threads, rather than when they are first asked for.
-    pub fn prepare(&self) {
-        if self.is_updated() {
-            self.sums.get_or_init(|| self.sums());
+    pub fn merge_low_rank(&self) {
+        if self.has_low_rank() {
+            self.sums.get_or_init(|| self.compute_merged_weights());
         }
     }
 
     /// The same numbers without updates, which have become part of their matrices.
-    pub(super) fn merged(&self) -> Self {
-        let is_part = |entry: &Entry| PARTS.iter().any(|part| entry.name.ends_with(part));
-        let mut entries: Vec<Entry> = self.layout.entries.iter().filter(|entry| !is_part(entry)).cloned().collect();
-        entries.iter_mut().for_each(|entry| entry.update = None);
+    pub(super) fn without_low_rank(&self) -> Self {
+        let is_part = |entry: &ParamEntry| FACTOR_SUFFIXES.iter().any(|part| entry.name.ends_with(part));
+        let mut entries: Vec<ParamEntry> =
+            self.layout.entries.iter().filter(|entry| !is_part(entry)).cloned().collect();
+        entries.iter_mut().for_each(|entry| entry.low_rank = None);
         let layout = self.layout.with_entries(entries, |_, _| {});
-        self.in_layout(layout, |entry| unreachable!("{} is in the layout that this is a part of", entry.name))
+        self.with_layout(layout, |entry| unreachable!("{} is in the layout that this is a part of", entry.name))
     }
 
     /// These numbers in another layout with some of the same names; `start` makes those of the others.
-    fn in_layout(&self, layout: Layout, start: impl Fn(&Entry) -> Vec<T>) -> Self {
-        let here: HashMap<&str, &Entry> = self.layout.entries.iter().map(|entry| (&*entry.name, entry)).collect();
+    fn with_layout(&self, layout: ParamLayout, start: impl Fn(&ParamEntry) -> Vec<T>) -> Self {
+        let here: HashMap<&str, &ParamEntry> = self.layout.entries.iter().map(|entry| (&*entry.name, entry)).collect();
         let mut params = Params { values: Vec::with_capacity(layout.len), ..Params::empty(Arc::new(layout)) };
         let mut frozen = Vec::new();
         for entry in &params.layout.entries {
             let to = if entry.is_frozen { &mut frozen } else { &mut params.values };
             match here.get(&*entry.name) {
-                Some(from) => to.extend_from_slice(self.of_entry(from)),
+                Some(from) => to.extend_from_slice(self.entry_values(from)),
                 None => to.extend(start(entry)),
             }
         }
@@ -117,31 +120,31 @@ impl<T: Real> Params<T> {
     }
 
     /// The sums of all matrices that are updated, one after another.
-    pub(super) fn sums(&self) -> Vec<T> {
+    pub(super) fn compute_merged_weights(&self) -> Vec<T> {
         let mut sums = Vec::new();
         for entry in &self.layout.entries {
-            let (Some(update), &[outputs, inputs]) = (&entry.update, &entry.shape[..]) else { continue };
+            let (Some(update), &[outputs, inputs]) = (&entry.low_rank, &entry.shape[..]) else { continue };
             let start = sums.len();
             sums.extend_from_slice(&self.frozen[entry.range.clone()]);
-            let scale = T::of(update.scale);
-            let b: Vec<T> = self.part(update.b).iter().map(|&x| x * scale).collect();
-            let a = self.part(update.a);
+            let scale = T::round_from(update.scale);
+            let b: Vec<T> = self.factor(update.b).iter().map(|&x| x * scale).collect();
+            let a = self.factor(update.a);
             let rank = a.len() / inputs.max(1);
             // Every product below is of shapes that the layout was made with.
-            let [b, a] = [MatRef::new(&b, outputs, rank), MatRef::new(a, rank, inputs)].map(of_layout);
-            let sum = of_layout(MatMut::new(&mut sums[start..], outputs, inputs));
-            of_layout(gemm(b, a, Start::Keep, sum, Precision::Highest));
+            let [b, a] = [MatRef::new(&b, outputs, rank), MatRef::new(a, rank, inputs)].map(expect_fit);
+            let sum = expect_fit(MatMut::new(&mut sums[start..], outputs, inputs));
+            expect_fit(gemm(b, a, OutputInit::Keep, sum, Precision::Highest));
         }
         sums
     }
 
-    fn part(&self, place: usize) -> &[T] {
+    fn factor(&self, place: usize) -> &[T] {
         &self.values[self.layout.entries[place].range.clone()]
     }
 
     /// The sum in the place of an updated matrix.
-    pub(super) fn sum_of(&self, entry: &Entry, update: &Update) -> &[T] {
-        &self.sums.get_or_init(|| self.sums())[update.start..update.start + entry.range.len()]
+    pub(super) fn merged_weight(&self, entry: &ParamEntry, update: &LowRankUpdate) -> &[T] {
+        &self.sums.get_or_init(|| self.compute_merged_weights())[update.offset..update.offset + entry.range.len()]
     }
 
     /// Adds the gradient of some rows of a matrix W, with which `y = x Wᵀ` was computed from `p`, to these gradients: `dyᵀ x`,
@@ -152,7 +155,7 @@ impl<T: Real> Params<T> {
     ///
     /// # Errors
     /// If the shapes do not fit.
-    pub(crate) fn add_outer(
+    pub(crate) fn add_weight_gradient(
         &mut self,
         p: &Params<T>,
         id: ParamId,
@@ -162,16 +165,17 @@ impl<T: Real> Params<T> {
     ) -> Result<()> {
         let precision = p.precision;
         if self.is_trained(id) {
-            gemm(dy.t(), x, Start::Keep, self.matrix_rows_mut(id, rows), precision)?;
+            gemm(dy.t(), x, OutputInit::Keep, self.matrix_rows_mut(id, rows), precision)?;
             return Ok(());
         }
-        let Some(update) = self.layout.entry(id).update else { return Ok(()) };
+        let Some(update) = self.layout.entry(id).low_rank else { return Ok(()) };
         let rank = self.layout.entries[update.a].shape[0];
-        let a = MatRef::new(p.part(update.a), rank, x.cols())?;
-        let b = MatRef::new(&p.part(update.b)[rows.start * rank..rows.end * rank], rows.len(), rank)?;
+        let a = MatRef::new(p.factor(update.a), rank, x.cols())?;
+        let b = MatRef::new(&p.factor(update.b)[rows.start * rank..rows.end * rank], rows.len(), rank)?;
         let scaled = |a: MatRef<'_, T>, b: MatRef<'_, T>| -> Result<Vec<T>> {
-            let mut product = Product { a, b: b.into(), bias: None, then: Then::Nothing, precision }.compute()?;
-            let scale = T::of(update.scale);
+            let mut product =
+                FusedGemm { a, b: b.into(), bias: None, epilogue: Epilogue::Identity, precision }.compute()?;
+            let scale = T::round_from(update.scale);
             product.iter_mut().for_each(|number| *number *= scale);
             Ok(product)
         };
@@ -180,23 +184,23 @@ impl<T: Real> Params<T> {
         let [down, up] = [MatRef::new(&down, x.rows(), rank)?, MatRef::new(&up, dy.rows(), rank)?];
         let [of_a, of_b] = [update.a, update.b].map(|place| self.layout.entries[place].range.clone());
         let d_b = &mut self.values[of_b][rows.start * rank..rows.end * rank];
-        gemm(dy.t(), down, Start::Keep, MatMut::new(d_b, rows.len(), rank)?, precision)?;
-        gemm(up.t(), x, Start::Keep, MatMut::new(&mut self.values[of_a], rank, x.cols())?, precision)?;
+        gemm(dy.t(), down, OutputInit::Keep, MatMut::new(d_b, rows.len(), rank)?, precision)?;
+        gemm(up.t(), x, OutputInit::Keep, MatMut::new(&mut self.values[of_a], rank, x.cols())?, precision)?;
         Ok(())
     }
 }
 
-fn of_layout<R, E: std::fmt::Display>(result: std::result::Result<R, E>) -> R {
+fn expect_fit<R, E: std::fmt::Display>(result: std::result::Result<R, E>) -> R {
     result.unwrap_or_else(|error| unreachable!("parts of a layout fit: {error}"))
 }
 
-impl Layout {
+impl ParamLayout {
     /// A layout of these parameters, those with a place here among them; `join` is told all places by name.
     fn with_entries(
         &self,
-        mut entries: Vec<Entry>,
-        join: impl FnOnce(&mut [Entry], &HashMap<String, usize>),
-    ) -> Layout {
+        mut entries: Vec<ParamEntry>,
+        join: impl FnOnce(&mut [ParamEntry], &HashMap<String, usize>),
+    ) -> ParamLayout {
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         let (mut len, mut frozen) = (0, 0);
         for entry in &mut entries {
@@ -208,7 +212,7 @@ impl Layout {
             entries.iter().enumerate().map(|(place, entry)| (entry.name.clone(), place)).collect();
         join(&mut entries, &names);
         let places = self.places.iter().map(|&place| names[&self.entries[place].name]).collect();
-        Layout { entries, places, len }
+        ParamLayout { entries, places, len }
     }
 }
 
@@ -223,7 +227,7 @@ mod tests {
         let [w, v] = ["w", "v"].map(|name| builder.add(name, &[4, 3], Init::Normal(1.0)));
         let bias = builder.add("bias", &[4], Init::Normal(1.0));
         let plain = Params::<f64>::init(&builder.finish(), 5);
-        let update = LowRank { rank: 2, alpha: 6.0 };
+        let update = LowRankConfig { rank: 2, alpha: 6.0 };
         let mut params = plain.freeze(|_| true).with_low_rank(update, |name| name == "w", 9);
         let names: Vec<String> = params.layout().iter().map(|(name, ..)| name.to_owned()).collect();
         assert_eq!(names, ["w.lora_a", "w.lora_b"]);
@@ -238,7 +242,7 @@ mod tests {
         params.values_mut()[6..].copy_from_slice(&b);
         let expected =
             |i: usize, j: usize| plain.slice(w)[i * 3 + j] + 3.0 * (b[i * 2] * a[j] + b[i * 2 + 1] * a[3 + j]);
-        let merged = params.thaw();
+        let merged = params.unfreeze();
         assert_eq!(merged.layout().iter().count(), 3);
         for found in [params.slice(w), merged.slice(w)] {
             for (at, found) in found.iter().enumerate() {
@@ -248,7 +252,7 @@ mod tests {
         assert_eq!((merged.slice(v), merged.slice(bias)), (plain.slice(v), plain.slice(bias)));
         assert_eq!(params.clone().slice(w), params.slice(w));
         // More than the matrix has rows or columns brings nothing.
-        let most = plain.freeze(|_| true).with_low_rank(LowRank { rank: 99, alpha: 6.0 }, |name| name == "w", 9);
+        let most = plain.freeze(|_| true).with_low_rank(LowRankConfig { rank: 99, alpha: 6.0 }, |name| name == "w", 9);
         assert_eq!(most.values().len(), 3 * 3 + 4 * 3);
     }
 
@@ -257,7 +261,7 @@ mod tests {
         let mut builder = Builder::new();
         let w = builder.add("w", &[5, 4], Init::Normal(1.0));
         let start = Params::<f64>::init(&builder.finish(), 1).freeze(|_| true);
-        let mut params = start.with_low_rank(LowRank { rank: 3, alpha: 2.0 }, |_| true, 2);
+        let mut params = start.with_low_rank(LowRankConfig { rank: 3, alpha: 2.0 }, |_| true, 2);
         let noise = Philox::new(3, 4);
         params.values_mut().iter_mut().enumerate().for_each(|(i, x)| *x = f64::from(noise.normal(i as u64)));
         let x: Vec<f64> = (0..6 * 4).map(|i| f64::from(noise.normal(100 + i))).collect();
@@ -276,8 +280,8 @@ mod tests {
         let parts: Vec<Vec<f64>> = [0..2, 2..5]
             .map(|rows: Range<usize>| (0..6).flat_map(|t| rows.clone().map(move |o| dy.at(t, o))).collect())
             .into();
-        grads.add_outer(&params, w, 0..2, MatRef::new(&parts[0], 6, 2).unwrap(), x).unwrap();
-        grads.add_outer(&params, w, 2..5, MatRef::new(&parts[1], 6, 3).unwrap(), x).unwrap();
+        grads.add_weight_gradient(&params, w, 0..2, MatRef::new(&parts[0], 6, 2).unwrap(), x).unwrap();
+        grads.add_weight_gradient(&params, w, 2..5, MatRef::new(&parts[1], 6, 3).unwrap(), x).unwrap();
         for at in 0..params.values().len() {
             let mut there = |by: f64| {
                 params.values_mut()[at] += by;

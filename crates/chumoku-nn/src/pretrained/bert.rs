@@ -2,11 +2,12 @@
 //! from the number after the padding's.
 
 use super::{
-    PretrainedEncoder, PretrainedHead, Source, activation, check_size, in_projection, unsupported, weight_and_bias,
+    PretrainedEncoder, PretrainedHead, TensorSource, activation_name, check_size, push_in_projection,
+    push_weight_and_bias, unsupported,
 };
 use crate::Result;
 use crate::layers::{
-    AttentionOptions, EncoderConfig, HeadActivation, InputOptions, LayerOptions, NormOrder, PositionKind,
+    AttentionOptions, EncoderConfig, HeadActivation, InputEmbeddingsOptions, LayerOptions, NormOrder, PositionKind,
 };
 use crate::models::TextEncoderConfig;
 use serde::Deserialize;
@@ -103,7 +104,7 @@ impl BertConfig {
                 d_model: self.hidden_size,
                 num_heads: self.num_attention_heads,
                 d_ff: self.intermediate_size,
-                activation: activation(&self.hidden_act)?,
+                activation: activation_name(&self.hidden_act)?,
                 norm_order: NormOrder::Post,
                 dropout: self.hidden_dropout_prob,
                 attention_dropout: self.attention_probs_dropout_prob,
@@ -114,11 +115,11 @@ impl BertConfig {
             position: PositionKind::Learned,
             max_length: self.max_position_embeddings - first_position,
             embedding_dropout: self.hidden_dropout_prob,
-            input: InputOptions {
+            embeddings: InputEmbeddingsOptions {
                 norm_epsilon: Some(self.layer_norm_eps),
                 token_types: self.type_vocab_size,
                 first_position,
-                ..InputOptions::default()
+                ..InputEmbeddingsOptions::default()
             },
         };
         config.encoder.check()?;
@@ -137,19 +138,19 @@ impl BertConfig {
         PretrainedHead::new(architecture, layers, HeadActivation::Tanh, dropout)
     }
 
-    fn tensors(&self) -> Vec<(String, Source)> {
+    fn tensors(&self) -> Vec<(String, TensorSource)> {
         let mut tensors = Vec::new();
-        let whole = |ours: &str, theirs: &str| (ours.to_owned(), Source::Whole(theirs.to_owned()));
+        let whole = |ours: &str, theirs: &str| (ours.to_owned(), TensorSource::Tensor(theirs.to_owned()));
         tensors.push(whole("embedding.weight", "embeddings.word_embeddings.weight"));
         tensors.push(whole("position.weight", "embeddings.position_embeddings.weight"));
         if self.type_vocab_size > 0 {
             tensors.push(whole("token_type.weight", "embeddings.token_type_embeddings.weight"));
         }
-        weight_and_bias(&mut tensors, "input_norm", "embeddings.LayerNorm");
+        push_weight_and_bias(&mut tensors, "input_norm", "embeddings.LayerNorm");
         for i in 0..self.num_hidden_layers {
             let (ours, theirs) = (format!("encoder.layers.{i}"), format!("encoder.layer.{i}"));
             let projections = ["query", "key", "value"].map(|part| format!("{theirs}.attention.self.{part}"));
-            in_projection(&mut tensors, &format!("{ours}.self_attn"), projections, self.hidden_size);
+            push_in_projection(&mut tensors, &format!("{ours}.self_attn"), projections, self.hidden_size);
             for (our, their) in [
                 ("self_attn.out_proj", "attention.output.dense"),
                 ("norm1", "attention.output.LayerNorm"),
@@ -157,7 +158,7 @@ impl BertConfig {
                 ("linear2", "output.dense"),
                 ("norm2", "output.LayerNorm"),
             ] {
-                weight_and_bias(&mut tensors, &format!("{ours}.{our}"), &format!("{theirs}.{their}"));
+                push_weight_and_bias(&mut tensors, &format!("{ours}.{our}"), &format!("{theirs}.{their}"));
             }
         }
         tensors

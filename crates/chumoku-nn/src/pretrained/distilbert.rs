@@ -1,9 +1,12 @@
 //! DistilBERT (Sanh et al. 2019): BERT without kinds of tokens, under names of its own.
 
-use super::{PretrainedEncoder, PretrainedHead, Source, activation, check_size, in_projection, weight_and_bias};
+use super::{
+    PretrainedEncoder, PretrainedHead, TensorSource, activation_name, check_size, push_in_projection,
+    push_weight_and_bias,
+};
 use crate::Result;
 use crate::layers::{
-    AttentionOptions, EncoderConfig, HeadActivation, InputOptions, LayerOptions, NormOrder, PositionKind,
+    AttentionOptions, EncoderConfig, HeadActivation, InputEmbeddingsOptions, LayerOptions, NormOrder, PositionKind,
 };
 use crate::models::TextEncoderConfig;
 use serde::Deserialize;
@@ -60,7 +63,7 @@ impl DistilBertConfig {
                 d_model: self.dim,
                 num_heads: self.n_heads,
                 d_ff: self.hidden_dim,
-                activation: activation(&self.activation)?,
+                activation: activation_name(&self.activation)?,
                 norm_order: NormOrder::Post,
                 dropout: self.dropout,
                 attention_dropout: self.attention_dropout,
@@ -71,7 +74,7 @@ impl DistilBertConfig {
             position: PositionKind::Learned,
             max_length: self.max_position_embeddings,
             embedding_dropout: self.dropout,
-            input: InputOptions { norm_epsilon: Some(EPSILON), ..InputOptions::default() },
+            embeddings: InputEmbeddingsOptions { norm_epsilon: Some(EPSILON), ..InputEmbeddingsOptions::default() },
         };
         config.encoder.check()?;
         let layers = ["pre_classifier", "classifier"];
@@ -80,16 +83,16 @@ impl DistilBertConfig {
         Ok(PretrainedEncoder { tensors: self.tensors(), config, prefix: "distilbert.", head })
     }
 
-    fn tensors(&self) -> Vec<(String, Source)> {
+    fn tensors(&self) -> Vec<(String, TensorSource)> {
         let mut tensors = Vec::new();
-        let whole = |ours: &str, theirs: &str| (ours.to_owned(), Source::Whole(theirs.to_owned()));
+        let whole = |ours: &str, theirs: &str| (ours.to_owned(), TensorSource::Tensor(theirs.to_owned()));
         tensors.push(whole("embedding.weight", "embeddings.word_embeddings.weight"));
         tensors.push(whole("position.weight", "embeddings.position_embeddings.weight"));
-        weight_and_bias(&mut tensors, "input_norm", "embeddings.LayerNorm");
+        push_weight_and_bias(&mut tensors, "input_norm", "embeddings.LayerNorm");
         for i in 0..self.n_layers {
             let (ours, theirs) = (format!("encoder.layers.{i}"), format!("transformer.layer.{i}"));
             let projections = ["q_lin", "k_lin", "v_lin"].map(|part| format!("{theirs}.attention.{part}"));
-            in_projection(&mut tensors, &format!("{ours}.self_attn"), projections, self.dim);
+            push_in_projection(&mut tensors, &format!("{ours}.self_attn"), projections, self.dim);
             for (our, their) in [
                 ("self_attn.out_proj", "attention.out_lin"),
                 ("norm1", "sa_layer_norm"),
@@ -97,7 +100,7 @@ impl DistilBertConfig {
                 ("linear2", "ffn.lin2"),
                 ("norm2", "output_layer_norm"),
             ] {
-                weight_and_bias(&mut tensors, &format!("{ours}.{our}"), &format!("{theirs}.{their}"));
+                push_weight_and_bias(&mut tensors, &format!("{ours}.{our}"), &format!("{theirs}.{their}"));
             }
         }
         tensors

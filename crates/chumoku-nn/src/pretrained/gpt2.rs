@@ -1,8 +1,8 @@
 //! GPT-2 (Radford et al. 2019): learned positions, and linear layers whose files hold the matrices the other way round.
 
-use super::{PretrainedDecoder, Source, activation, check_size, unsupported, weight_and_bias};
+use super::{PretrainedDecoder, TensorSource, activation_name, check_size, push_weight_and_bias, unsupported};
 use crate::Result;
-use crate::layers::{AttentionOptions, EncoderConfig, InputOptions, LayerOptions, NormOrder, PositionKind};
+use crate::layers::{AttentionOptions, EncoderConfig, InputEmbeddingsOptions, LayerOptions, NormOrder, PositionKind};
 use crate::models::LanguageModelConfig;
 use serde::Deserialize;
 
@@ -90,7 +90,7 @@ impl Gpt2Config {
                 d_model: self.n_embd,
                 num_heads: self.n_head,
                 d_ff: self.n_inner.unwrap_or(self.n_embd.saturating_mul(4)),
-                activation: activation(&self.activation_function)?,
+                activation: activation_name(&self.activation_function)?,
                 norm_order: NormOrder::Pre,
                 dropout: self.resid_pdrop,
                 attention_dropout: self.attn_pdrop,
@@ -101,26 +101,26 @@ impl Gpt2Config {
             position: PositionKind::Learned,
             max_length: self.n_positions,
             embedding_dropout: self.embd_pdrop,
-            input: InputOptions { unscaled: true, ..InputOptions::default() },
+            embeddings: InputEmbeddingsOptions { unscaled: true, ..InputEmbeddingsOptions::default() },
             untied_output: !self.tie_word_embeddings,
         };
         config.encoder.check()?;
         Ok(PretrainedDecoder { tensors: self.tensors(), config, prefix: PREFIX })
     }
 
-    fn tensors(&self) -> Vec<(String, Source)> {
+    fn tensors(&self) -> Vec<(String, TensorSource)> {
         let mut tensors = Vec::new();
-        let mut whole = |ours: &str, theirs: String| tensors.push((ours.into(), Source::Whole(theirs)));
+        let mut whole = |ours: &str, theirs: String| tensors.push((ours.into(), TensorSource::Tensor(theirs)));
         whole("embedding.weight", format!("{PREFIX}wte.weight"));
         whole("position.weight", format!("{PREFIX}wpe.weight"));
         if !self.tie_word_embeddings {
             whole("output.weight", "lm_head.weight".into());
         }
-        weight_and_bias(&mut tensors, "encoder.norm", &format!("{PREFIX}ln_f"));
+        push_weight_and_bias(&mut tensors, "encoder.norm", &format!("{PREFIX}ln_f"));
         for i in 0..self.n_layer {
             let (ours, theirs) = (format!("encoder.layers.{i}"), format!("{PREFIX}h.{i}"));
-            weight_and_bias(&mut tensors, &format!("{ours}.norm1"), &format!("{theirs}.ln_1"));
-            weight_and_bias(&mut tensors, &format!("{ours}.norm2"), &format!("{theirs}.ln_2"));
+            push_weight_and_bias(&mut tensors, &format!("{ours}.norm1"), &format!("{theirs}.ln_1"));
+            push_weight_and_bias(&mut tensors, &format!("{ours}.norm2"), &format!("{theirs}.ln_2"));
             for (our, their) in [
                 ("self_attn.in_proj_", "attn.c_attn"),
                 ("self_attn.out_proj.", "attn.c_proj"),
@@ -128,8 +128,8 @@ impl Gpt2Config {
                 ("linear2.", "mlp.c_proj"),
             ] {
                 let [weight, bias] = ["weight", "bias"].map(|part| format!("{theirs}.{their}.{part}"));
-                tensors.push((format!("{ours}.{our}weight"), Source::Transposed(weight)));
-                tensors.push((format!("{ours}.{our}bias"), Source::Whole(bias)));
+                tensors.push((format!("{ours}.{our}weight"), TensorSource::Transposed(weight)));
+                tensors.push((format!("{ours}.{our}bias"), TensorSource::Tensor(bias)));
             }
         }
         tensors

@@ -1,10 +1,10 @@
 //! Llama (Touvron et al. 2023) and what is built like it: Mistral, Qwen2 and Qwen3 differ in biases, norms of heads and
 //! windows. SmolLM is a Llama.
 
-use super::{PretrainedDecoder, Source, activation, check_size, fused, unsupported};
+use super::{PretrainedDecoder, TensorSource, activation_name, check_size, push_fused, unsupported};
 use crate::Result;
 use crate::layers::{
-    AttentionBias, AttentionOptions, EncoderConfig, FeedForwardKind, InputOptions, LayerOptions,
+    AttentionBias, AttentionOptions, EncoderConfig, FeedForwardKind, InputEmbeddingsOptions, LayerOptions,
     MultiHeadAttentionConfig, NormKind, NormOrder, PositionKind, Rotary, RotaryScaling,
 };
 use crate::models::LanguageModelConfig;
@@ -159,7 +159,7 @@ impl LlamaConfig {
                 d_model: self.hidden_size,
                 num_heads: self.num_attention_heads,
                 d_ff: self.intermediate_size,
-                activation: activation(&self.hidden_act)?,
+                activation: activation_name(&self.hidden_act)?,
                 norm_order: NormOrder::Pre,
                 dropout: 0.0,
                 attention_dropout: self.attention_dropout,
@@ -175,12 +175,12 @@ impl LlamaConfig {
             position: PositionKind::Rotary,
             max_length: self.max_position_embeddings,
             embedding_dropout: 0.0,
-            input: InputOptions { unscaled: true, ..InputOptions::default() },
+            embeddings: InputEmbeddingsOptions { unscaled: true, ..InputEmbeddingsOptions::default() },
             untied_output: !self.tie_word_embeddings,
         };
         config.encoder.check()?;
         // Heads that do not fit are refused before they are divided by.
-        MultiHeadAttentionConfig::of(self.hidden_size, self.num_attention_heads, config.encoder.attention)?;
+        MultiHeadAttentionConfig::self_attention(self.hidden_size, self.num_attention_heads, config.encoder.attention)?;
         Ok(PretrainedDecoder { tensors: self.tensors(&config), config, prefix: PREFIX })
     }
 
@@ -210,12 +210,12 @@ impl LlamaConfig {
         }
     }
 
-    fn tensors(&self, config: &LanguageModelConfig) -> Vec<(String, Source)> {
+    fn tensors(&self, config: &LanguageModelConfig) -> Vec<(String, TensorSource)> {
         let attention = &config.encoder.attention;
         let key_heads = attention.num_key_heads.unwrap_or(self.num_attention_heads);
         let width = attention.head_dim.unwrap_or(self.hidden_size / self.num_attention_heads);
         let mut tensors = Vec::new();
-        let mut whole = |ours: String, theirs: String| tensors.push((ours, Source::Whole(theirs)));
+        let mut whole = |ours: String, theirs: String| tensors.push((ours, TensorSource::Tensor(theirs)));
         whole("embedding.weight".into(), format!("{PREFIX}embed_tokens.weight"));
         whole("encoder.norm.weight".into(), format!("{PREFIX}norm.weight"));
         if config.untied_output {
@@ -224,7 +224,7 @@ impl LlamaConfig {
         for i in 0..self.num_hidden_layers {
             let (ours, theirs) = (format!("encoder.layers.{i}"), format!("{PREFIX}layers.{i}"));
             let mut whole = |our: &str, their: &str| {
-                tensors.push((format!("{ours}.{our}"), Source::Whole(format!("{theirs}.{their}"))));
+                tensors.push((format!("{ours}.{our}"), TensorSource::Tensor(format!("{theirs}.{their}"))));
             };
             whole("norm1.weight", "input_layernorm.weight");
             whole("norm2.weight", "post_attention_layernorm.weight");
@@ -247,11 +247,11 @@ impl LlamaConfig {
                 .map(|(part, heads)| (format!("{theirs}.self_attn.{part}"), heads * width))
                 .collect();
             let of_attention: &[&str] = if attention.bias == AttentionBias::None { &["weight"] } else { &BOTH };
-            fused(&mut tensors, &format!("{ours}.self_attn.in_proj_"), &inputs, of_attention);
+            push_fused(&mut tensors, &format!("{ours}.self_attn.in_proj_"), &inputs, of_attention);
             // The half that is activated comes first.
             let halves = ["gate_proj", "up_proj"].map(|part| (format!("{theirs}.mlp.{part}"), self.intermediate_size));
             let of_network: &[&str] = if self.mlp_bias { &BOTH } else { &["weight"] };
-            fused(&mut tensors, &format!("{ours}.linear1."), &halves, of_network);
+            push_fused(&mut tensors, &format!("{ours}.linear1."), &halves, of_network);
         }
         tensors
     }

@@ -2,7 +2,8 @@
 //! published, with SiLU, and a bias of the logits.
 
 use super::{
-    PretrainedTranslator, Source, activation, check_size, gelu, in_projection, tenth, unsupported, weight_and_bias,
+    PretrainedTranslator, TensorSource, activation_name, check_size, gelu, push_in_projection, push_weight_and_bias,
+    tenth, unsupported,
 };
 use crate::Result;
 use crate::layers::{AttentionOptions, EncoderConfig, LayerOptions, MultiHeadAttentionConfig, NormOrder, PositionKind};
@@ -87,7 +88,7 @@ impl MarianConfig {
         if let Some(size) = self.decoder_vocab_size.filter(|&size| size != self.vocab_size) {
             return Err(unsupported("decoder_vocab_size", size.to_string(), "vocab_size"));
         }
-        let known = activation(&self.activation_function).map_err(|_| {
+        let known = activation_name(&self.activation_function).map_err(|_| {
             let found = format!("\"{}\"", self.activation_function);
             unsupported("activation_function", found, "\"gelu\", \"gelu_new\", \"relu\", \"swish\"")
         })?;
@@ -121,15 +122,15 @@ impl MarianConfig {
         for layers in [&config.encoder, &config.decoder()] {
             layers.check()?;
             // Heads that do not fit are refused before they are divided by.
-            MultiHeadAttentionConfig::of(layers.d_model, layers.num_heads, layers.attention)?;
+            MultiHeadAttentionConfig::self_attention(layers.d_model, layers.num_heads, layers.attention)?;
         }
         Ok(PretrainedTranslator { tensors: self.tensors(), config })
     }
 
-    fn tensors(&self) -> Vec<(String, Source)> {
+    fn tensors(&self) -> Vec<(String, TensorSource)> {
         let mut tensors = vec![
-            ("embedding.weight".into(), Source::Whole(format!("{PREFIX}shared.weight"))),
-            ("output_bias".into(), Source::Whole(OUTPUT_BIAS.into())),
+            ("embedding.weight".into(), TensorSource::Tensor(format!("{PREFIX}shared.weight"))),
+            ("output_bias".into(), TensorSource::Tensor(OUTPUT_BIAS.into())),
         ];
         // Their names of the norms, each after the part that stands before it.
         const ENCODER: [(&str, &str); 2] = [("norm1", "self_attn_layer_norm"), ("norm2", "final_layer_norm")];
@@ -149,12 +150,12 @@ impl MarianConfig {
                 let (ours, theirs) = (format!("{side}.layers.{i}"), format!("{PREFIX}{side}.layers.{i}"));
                 for (our, their) in attentions {
                     let inputs = ["q_proj", "k_proj", "v_proj"].map(|part| format!("{theirs}.{their}.{part}"));
-                    in_projection(&mut tensors, &format!("{ours}.{our}"), inputs, self.d_model);
+                    push_in_projection(&mut tensors, &format!("{ours}.{our}"), inputs, self.d_model);
                     let out = format!("{theirs}.{their}.out_proj");
-                    weight_and_bias(&mut tensors, &format!("{ours}.{our}.out_proj"), &out);
+                    push_weight_and_bias(&mut tensors, &format!("{ours}.{our}.out_proj"), &out);
                 }
                 for (our, their) in norms.iter().chain(&[("linear1", "fc1"), ("linear2", "fc2")]) {
-                    weight_and_bias(&mut tensors, &format!("{ours}.{our}"), &format!("{theirs}.{their}"));
+                    push_weight_and_bias(&mut tensors, &format!("{ours}.{our}"), &format!("{theirs}.{their}"));
                 }
             }
         }

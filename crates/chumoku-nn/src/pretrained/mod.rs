@@ -29,44 +29,44 @@ pub use marian::MarianConfig;
 pub use modernbert::ModernBertConfig;
 pub use static_embedding::StaticEmbeddingConfig;
 
-use crate::layers::{DenseHead, HeadActivation, Pooling};
+use crate::layers::{DenseHeadConfig, HeadActivation, Pooling};
 use crate::models::{ClassifierConfig, LanguageModelConfig, TextEncoderConfig, TranslatorConfig};
 use crate::{Error, Result};
 
 /// Where the numbers of one of our parameters lie in a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Source {
+pub enum TensorSource {
     /// A tensor as it is.
-    Whole(String),
+    Tensor(String),
     /// The rows of several tensors one after another, so many of each: queries, keys and values are one parameter here.
-    Rows(Vec<String>, Vec<usize>),
+    Concatenated(Vec<String>, Vec<usize>),
     /// A matrix that the checkpoint holds as (inputs, outputs), where ours is (outputs, inputs).
     Transposed(String),
 }
 
-impl Source {
+impl TensorSource {
     /// The names of the tensors, in their order.
     pub fn names(&self) -> &[String] {
         match self {
-            Source::Whole(name) | Source::Transposed(name) => std::slice::from_ref(name),
-            Source::Rows(names, _) => names,
+            TensorSource::Tensor(name) | TensorSource::Transposed(name) => std::slice::from_ref(name),
+            TensorSource::Concatenated(names, _) => names,
         }
     }
 
     /// The shapes of the tensors, where our parameter has the shape `ours`.
     pub fn shapes(&self, ours: &[usize]) -> Vec<Vec<usize>> {
         match self {
-            Source::Whole(_) => vec![ours.to_vec()],
-            Source::Transposed(_) => vec![ours.iter().rev().copied().collect()],
-            Source::Rows(_, rows) => rows.iter().map(|&rows| [&[rows], &ours[1..]].concat()).collect(),
+            TensorSource::Tensor(_) => vec![ours.to_vec()],
+            TensorSource::Transposed(_) => vec![ours.iter().rev().copied().collect()],
+            TensorSource::Concatenated(_, rows) => rows.iter().map(|&rows| [&[rows], &ours[1..]].concat()).collect(),
         }
     }
 
-    fn put_before(&mut self, prefix: &str) {
+    fn add_prefix(&mut self, prefix: &str) {
         match self {
-            Source::Whole(name) | Source::Transposed(name) => name.insert_str(0, prefix),
-            Source::Rows(names, _) => names.iter_mut().for_each(|name| name.insert_str(0, prefix)),
+            TensorSource::Tensor(name) | TensorSource::Transposed(name) => name.insert_str(0, prefix),
+            TensorSource::Concatenated(names, _) => names.iter_mut().for_each(|name| name.insert_str(0, prefix)),
         }
     }
 }
@@ -79,7 +79,7 @@ pub struct PretrainedEncoder {
     pub config: TextEncoderConfig,
     /// The name of each of its parameters and where its numbers lie. Checkpoints of a model with a head have
     /// [`PretrainedEncoder::prefix`] before the names of the encoder's tensors, those of the encoder alone have not.
-    pub tensors: Vec<(String, Source)>,
+    pub tensors: Vec<(String, TensorSource)>,
     /// What stands before the names where the checkpoint has a head.
     pub prefix: &'static str,
     /// The head that makes it a sequence classifier.
@@ -93,7 +93,7 @@ pub struct PretrainedDecoder {
     /// The model.
     pub config: LanguageModelConfig,
     /// The name of each of its parameters and where its numbers lie.
-    pub tensors: Vec<(String, Source)>,
+    pub tensors: Vec<(String, TensorSource)>,
     /// What stands before the names of all but the output layer's, though some checkpoints leave it out.
     pub prefix: &'static str,
 }
@@ -105,7 +105,7 @@ pub struct PretrainedTranslator {
     /// The model.
     pub config: TranslatorConfig,
     /// The name of each of its parameters and where its numbers lie.
-    pub tensors: Vec<(String, Source)>,
+    pub tensors: Vec<(String, TensorSource)>,
 }
 
 /// The head of a published sequence classifier.
@@ -117,20 +117,26 @@ pub struct PretrainedHead {
     /// From tokens to a sequence.
     pub pooling: Pooling,
     /// What comes before its last linear layer.
-    pub dense: DenseHead,
+    pub dense: DenseHeadConfig,
     /// Dropout of what the last layer is given.
     pub dropout: f32,
     /// The names of its parameters, and where their numbers lie. No prefix stands before these.
-    pub tensors: Vec<(String, Source)>,
+    pub tensors: Vec<(String, TensorSource)>,
 }
 
 impl PretrainedHead {
     /// With two linear layers of these names.
     fn new(architecture: &'static str, [dense, out]: [&str; 2], activation: HeadActivation, dropout: f32) -> Self {
         let mut tensors = Vec::new();
-        weight_and_bias(&mut tensors, "head.dense", dense);
-        weight_and_bias(&mut tensors, "head", out);
-        PretrainedHead { architecture, pooling: Pooling::First, dense: DenseHead::new(activation), dropout, tensors }
+        push_weight_and_bias(&mut tensors, "head.dense", dense);
+        push_weight_and_bias(&mut tensors, "head", out);
+        PretrainedHead {
+            architecture,
+            pooling: Pooling::First,
+            dense: DenseHeadConfig::new(activation),
+            dropout,
+            tensors,
+        }
     }
 }
 
@@ -142,7 +148,7 @@ impl PretrainedEncoder {
 
     /// The encoder with its head, for so many classes.
     pub fn classifier(&self, num_classes: usize) -> ClassifierConfig {
-        let TextEncoderConfig { vocab_size, encoder, position, max_length, embedding_dropout, input } =
+        let TextEncoderConfig { vocab_size, encoder, position, max_length, embedding_dropout, embeddings: input } =
             self.config.clone();
         ClassifierConfig {
             vocab_size,
@@ -154,14 +160,14 @@ impl PretrainedEncoder {
             embedding_dropout,
             head_dropout: self.head.dropout,
             head_dense: Some(self.head.dense),
-            input,
+            embeddings: input,
         }
     }
 
     /// The names of the classifier's parameters, and where their numbers lie: with the prefix where one stands.
-    pub fn classifier_tensors(&self) -> Vec<(String, Source)> {
+    pub fn classifier_tensors(&self) -> Vec<(String, TensorSource)> {
         let mut tensors = self.tensors.clone();
-        tensors.iter_mut().for_each(|(_, source)| source.put_before(self.prefix));
+        tensors.iter_mut().for_each(|(_, source)| source.add_prefix(self.prefix));
         tensors.extend(self.head.tensors.clone());
         tensors
     }
@@ -178,30 +184,30 @@ fn tenth() -> f32 {
 }
 
 /// Adds `weight` and `bias` of a linear layer or a normalisation.
-fn weight_and_bias(tensors: &mut Vec<(String, Source)>, ours: &str, theirs: &str) {
+fn push_weight_and_bias(tensors: &mut Vec<(String, TensorSource)>, ours: &str, theirs: &str) {
     for part in ["weight", "bias"] {
-        tensors.push((format!("{ours}.{part}"), Source::Whole(format!("{theirs}.{part}"))));
+        tensors.push((format!("{ours}.{part}"), TensorSource::Tensor(format!("{theirs}.{part}"))));
     }
 }
 
 /// Adds the fused weight and bias of queries, keys and values, `rows` each, that a checkpoint holds apart.
-fn in_projection(tensors: &mut Vec<(String, Source)>, ours: &str, theirs: [String; 3], rows: usize) {
+fn push_in_projection(tensors: &mut Vec<(String, TensorSource)>, ours: &str, theirs: [String; 3], rows: usize) {
     let apart = theirs.map(|name| (name, rows));
-    fused(tensors, &format!("{ours}.in_proj_"), &apart, &["weight", "bias"]);
+    push_fused(tensors, &format!("{ours}.in_proj_"), &apart, &["weight", "bias"]);
 }
 
 /// Adds the fused parts of linear layers that a checkpoint holds apart, with so many outputs each; `ours` is put before
 /// the name of each part.
-fn fused(tensors: &mut Vec<(String, Source)>, ours: &str, theirs: &[(String, usize)], parts: &[&str]) {
+fn push_fused(tensors: &mut Vec<(String, TensorSource)>, ours: &str, theirs: &[(String, usize)], parts: &[&str]) {
     for part in parts {
         let names = theirs.iter().map(|(name, _)| format!("{name}.{part}")).collect();
         let rows = theirs.iter().map(|&(_, rows)| rows).collect();
-        tensors.push((format!("{ours}{part}"), Source::Rows(names, rows)));
+        tensors.push((format!("{ours}{part}"), TensorSource::Concatenated(names, rows)));
     }
 }
 
 /// The name of an activation in our configurations, from Hugging Face's.
-fn activation(found: &str) -> Result<String> {
+fn activation_name(found: &str) -> Result<String> {
     match found {
         "gelu" | "gelu_python" => Ok("gelu".into()),
         "gelu_new" | "gelu_pytorch_tanh" | "gelu_fast" => Ok("gelu_tanh".into()),

@@ -1,11 +1,13 @@
 //! ModernBERT (Warner et al. 2024): rotary positions, norms before each part, gated feed-forward networks, and most layers
 //! seeing only what is near.
 
-use super::{PretrainedEncoder, PretrainedHead, RopeParameters, Source, activation, check_size, unsupported};
+use super::{
+    PretrainedEncoder, PretrainedHead, RopeParameters, TensorSource, activation_name, check_size, unsupported,
+};
 use crate::Result;
 use crate::layers::{
-    AttentionBias, AttentionOptions, DenseHead, EncoderConfig, FeedForwardKind, HeadActivation, InputOptions,
-    LayerOptions, LocalLayers, NormKind, NormOrder, Pooling, PositionKind,
+    AttentionBias, AttentionOptions, DenseHeadConfig, EncoderConfig, FeedForwardKind, HeadActivation,
+    InputEmbeddingsOptions, LayerOptions, LocalLayers, NormKind, NormOrder, Pooling, PositionKind,
 };
 use crate::models::TextEncoderConfig;
 use serde::{Deserialize, Serialize};
@@ -115,7 +117,7 @@ impl ModernBertConfig {
         check_size("vocab_size", self.vocab_size, 1 << 24)?;
         check_size("max_position_embeddings", self.max_position_embeddings, 1 << 20)?;
         check_size("global_attn_every_n_layers", self.global_attn_every_n_layers, 1 << 10)?;
-        let [global_base, local_base] = self.bases()?;
+        let [global_base, local_base] = self.rotary_bases()?;
         let norm = if self.norm_bias { NormKind::Layer } else { NormKind::LayerWithoutBias };
         let local_layers = LocalLayers {
             global_every: self.global_every()?,
@@ -129,7 +131,7 @@ impl ModernBertConfig {
                 d_model: self.hidden_size,
                 num_heads: self.num_attention_heads,
                 d_ff: self.intermediate_size,
-                activation: activation(&self.hidden_activation)?,
+                activation: activation_name(&self.hidden_activation)?,
                 norm_order: NormOrder::Pre,
                 dropout: self.mlp_dropout,
                 attention_dropout: self.attention_dropout,
@@ -153,14 +155,18 @@ impl ModernBertConfig {
             position: PositionKind::Rotary,
             max_length: self.max_position_embeddings,
             embedding_dropout: self.embedding_dropout,
-            input: InputOptions { norm_epsilon: Some(self.norm_eps), norm, ..InputOptions::default() },
+            embeddings: InputEmbeddingsOptions {
+                norm_epsilon: Some(self.norm_eps),
+                norm,
+                ..InputEmbeddingsOptions::default()
+            },
         };
         config.encoder.check()?;
         Ok(PretrainedEncoder { tensors: self.tensors(), config, prefix: "model.", head: self.head()? })
     }
 
     /// The bases of layers that see everything, and of the others.
-    fn bases(&self) -> Result<[f64; 2]> {
+    fn rotary_bases(&self) -> Result<[f64; 2]> {
         let mut bases = [self.global_rope_theta, self.local_rope_theta.unwrap_or(self.global_rope_theta)];
         for (kind, base) in [GLOBAL, LOCAL].into_iter().zip(&mut bases) {
             let Some(Some(found)) = self.rope_parameters.as_ref().and_then(|all| all.get(kind)) else { continue };
@@ -204,23 +210,23 @@ impl ModernBertConfig {
             }
         };
         let norm = if self.norm_bias { NormKind::Layer } else { NormKind::LayerWithoutBias };
-        let dense = DenseHead { activation, bias: self.classifier_bias, norm: Some((norm, self.norm_eps)) };
+        let dense = DenseHeadConfig { activation, bias: self.classifier_bias, norm: Some((norm, self.norm_eps)) };
         let mut tensors = Vec::new();
-        named(&mut tensors, "head.dense", "head.dense", self.classifier_bias);
-        named(&mut tensors, "head.norm", "head.norm", self.norm_bias);
-        named(&mut tensors, "head", "classifier", true);
+        push_weight(&mut tensors, "head.dense", "head.dense", self.classifier_bias);
+        push_weight(&mut tensors, "head.norm", "head.norm", self.norm_bias);
+        push_weight(&mut tensors, "head", "classifier", true);
         let architecture = "ModernBertForSequenceClassification";
         Ok(PretrainedHead { architecture, pooling, dense, dropout: self.classifier_dropout, tensors })
     }
 
-    fn tensors(&self) -> Vec<(String, Source)> {
+    fn tensors(&self) -> Vec<(String, TensorSource)> {
         let mut tensors = Vec::new();
-        named(&mut tensors, "embedding", "embeddings.tok_embeddings", false);
-        named(&mut tensors, "input_norm", "embeddings.norm", self.norm_bias);
+        push_weight(&mut tensors, "embedding", "embeddings.tok_embeddings", false);
+        push_weight(&mut tensors, "input_norm", "embeddings.norm", self.norm_bias);
         for i in 0..self.num_hidden_layers {
             let (ours, theirs) = (format!("encoder.layers.{i}"), format!("layers.{i}"));
             let mut whole = |our: &str, their: &str| {
-                tensors.push((format!("{ours}.{our}"), Source::Whole(format!("{theirs}.{their}"))));
+                tensors.push((format!("{ours}.{our}"), TensorSource::Tensor(format!("{theirs}.{their}"))));
             };
             whole("self_attn.in_proj_weight", "attn.Wqkv.weight");
             if self.attention_bias {
@@ -234,11 +240,11 @@ impl ModernBertConfig {
                 ("norm2", "mlp_norm", self.norm_bias),
             ] {
                 if (our, i) != ("norm1", 0) {
-                    named(&mut tensors, &format!("{ours}.{our}"), &format!("{theirs}.{their}"), bias);
+                    push_weight(&mut tensors, &format!("{ours}.{our}"), &format!("{theirs}.{their}"), bias);
                 }
             }
         }
-        named(&mut tensors, "encoder.norm", "final_norm", self.norm_bias);
+        push_weight(&mut tensors, "encoder.norm", "final_norm", self.norm_bias);
         tensors
     }
 
@@ -247,18 +253,18 @@ impl ModernBertConfig {
     ///
     /// # Errors
     /// As for [`ModernBertConfig::encoder`].
-    pub fn masked_tensors(&self) -> Result<Vec<(String, Source)>> {
+    pub fn masked_tensors(&self) -> Result<Vec<(String, TensorSource)>> {
         let PretrainedEncoder { mut tensors, prefix, .. } = self.encoder()?;
-        tensors.iter_mut().for_each(|(_, source)| source.put_before(prefix));
-        named(&mut tensors, "head.dense", "head.dense", self.norm_bias);
-        named(&mut tensors, "head.norm", "head.norm", self.norm_bias);
+        tensors.iter_mut().for_each(|(_, source)| source.add_prefix(prefix));
+        push_weight(&mut tensors, "head.dense", "head.dense", self.norm_bias);
+        push_weight(&mut tensors, "head.norm", "head.norm", self.norm_bias);
         Ok(tensors)
     }
 }
 
 /// Adds a weight, and a bias if there is one.
-fn named(tensors: &mut Vec<(String, Source)>, ours: &str, theirs: &str, bias: bool) {
+fn push_weight(tensors: &mut Vec<(String, TensorSource)>, ours: &str, theirs: &str, bias: bool) {
     for part in ["weight", "bias"].into_iter().take(1 + usize::from(bias)) {
-        tensors.push((format!("{ours}.{part}"), Source::Whole(format!("{theirs}.{part}"))));
+        tensors.push((format!("{ours}.{part}"), TensorSource::Tensor(format!("{theirs}.{part}"))));
     }
 }

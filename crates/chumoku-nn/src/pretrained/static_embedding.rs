@@ -1,11 +1,11 @@
 //! Static vectors: a table of one vector for each token and no network, as StaticEmbedding of sentence-transformers and
 //! model2vec write it.
 
-use super::{PretrainedEncoder, PretrainedHead, Source, check_size};
+use super::{PretrainedEncoder, PretrainedHead, TensorSource, check_size};
 use crate::Result;
 use crate::layers::{
-    AttentionOptions, DenseHead, EncoderConfig, HeadActivation, InputOptions, LayerOptions, NormOrder, Pooling,
-    PositionKind,
+    AttentionOptions, DenseHeadConfig, EncoderConfig, HeadActivation, InputEmbeddingsOptions, LayerOptions, NormOrder,
+    Pooling, PositionKind,
 };
 use crate::models::TextEncoderConfig;
 
@@ -54,17 +54,17 @@ impl StaticEmbeddingConfig {
             position: PositionKind::None,
             max_length: LONGEST,
             embedding_dropout: 0.0,
-            input: InputOptions { unscaled: true, ..InputOptions::default() },
+            embeddings: InputEmbeddingsOptions { unscaled: true, ..InputEmbeddingsOptions::default() },
         };
         // Nobody publishes classifiers of this form.
         let head = PretrainedHead {
             architecture: "StaticEmbedding",
             pooling: Pooling::Mean,
-            dense: DenseHead::new(HeadActivation::Tanh),
+            dense: DenseHeadConfig::new(HeadActivation::Tanh),
             dropout: 0.0,
             tensors: Vec::new(),
         };
-        let tensors = vec![("embedding.weight".into(), Source::Whole(self.tensor.clone()))];
+        let tensors = vec![("embedding.weight".into(), TensorSource::Tensor(self.tensor.clone()))];
         Ok(PretrainedEncoder { config, tensors, prefix: "", head })
     }
 }

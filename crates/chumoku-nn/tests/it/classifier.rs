@@ -1,9 +1,9 @@
 //! The classifier's two ways to logits, and what is packed of its weights.
 
-use chumoku_kernels::{Cell, Isa, Precision, active_isa};
+use chumoku_kernels::{Isa, Precision, RecurrentCell, active_isa};
 use chumoku_nn::layers::{
-    AttentionOptions, BodyConfig, EncoderConfig, InputOptions, LayerOptions, Mode, NormOrder, Offsets, Pooling,
-    PositionKind,
+    AttentionOptions, BackboneConfig, EncoderConfig, InputEmbeddingsOptions, LayerOptions, Mode, NormOrder, Offsets,
+    Pooling, PositionKind,
 };
 use chumoku_nn::models::{Classifier, ClassifierConfig};
 use chumoku_nn::params::Params;
@@ -12,7 +12,7 @@ use ndarray::Array2;
 /// The transformer of a configuration, to be changed.
 fn encoder(config: &mut ClassifierConfig) -> &mut EncoderConfig {
     match &mut config.body {
-        BodyConfig::Transformer(encoder) => encoder,
+        BackboneConfig::Transformer(encoder) => encoder,
         other => panic!("{other:?} is no transformer"),
     }
 }
@@ -41,14 +41,14 @@ fn model() -> Classifier {
         embedding_dropout: 0.1,
         head_dropout: 0.0,
         head_dense: None,
-        input: InputOptions::default(),
+        embeddings: InputEmbeddingsOptions::default(),
     })
     .unwrap()
 }
 
 /// The same with recurrent networks of its size.
 fn recurrent() -> [Classifier; 3] {
-    Cell::ALL.map(|cell| Classifier::new(model().config().with_cell(cell).unwrap()).unwrap())
+    RecurrentCell::ALL.map(|cell| Classifier::new(model().config().with_cell(cell).unwrap()).unwrap())
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn recurrent_models_are_of_one_size_with_the_transformer() {
     let tiny = ClassifierConfig { vocab_size: 1, ..model().config().clone() };
     let mut body = tiny.body.transformer().unwrap().clone();
     (body.num_layers, body.d_model, body.num_heads, body.d_ff) = (1, 2, 1, 1);
-    let tiny = ClassifierConfig { body: body.into(), ..tiny }.with_cell(Cell::Lstm).unwrap();
+    let tiny = ClassifierConfig { body: body.into(), ..tiny }.with_cell(RecurrentCell::Lstm).unwrap();
     assert_eq!(tiny.body.width(), 2 * 4);
 }
 
@@ -81,7 +81,7 @@ fn logits_of(model: Classifier) {
     let mut params = Params::<f32>::init(model.layout(), 1);
     // Sequences longer and shorter than a group, empty ones among them; and nothing at all.
     for lengths in [&[0, 300, 1, 0, 200, 90, 17, 256, 3, 0][..], &[5], &[]] {
-        let offsets = Offsets::of_lengths(lengths.iter().copied());
+        let offsets = Offsets::from_lengths(lengths.iter().copied());
         let ids: Vec<u32> = (0..offsets.tokens()).map(|i| (i * 7 % 50) as u32).collect();
         for precision in Precision::ALL {
             params.set_precision(precision);
@@ -98,7 +98,7 @@ fn logits_of(model: Classifier) {
 #[test]
 fn changed_weights_are_never_multiplied_with_as_they_were() {
     let model = model();
-    let offsets = Offsets::of_lengths([20, 30]);
+    let offsets = Offsets::from_lengths([20, 30]);
     let ids: Vec<u32> = (0..50).collect();
     let logits = |params: &Params<f32>| model.logits(params, &ids, &offsets).unwrap();
     let mut params = Params::<f32>::init(model.layout(), 1);
@@ -198,7 +198,7 @@ fn options_reach_attention() {
         encoder(&mut config).attention = attention;
         let model = Classifier::new(config).unwrap();
         let params = Params::<f32>::init(model.layout(), 1);
-        model.logits(&params, ids, &Offsets::of_lengths([ids.len()])).unwrap()
+        model.logits(&params, ids, &Offsets::from_lengths([ids.len()])).unwrap()
     };
     let none = AttentionOptions::default();
     let ids: Vec<u32> = (0..40).map(|i| i * 7 % 50).collect();

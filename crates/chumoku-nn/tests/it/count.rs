@@ -1,16 +1,16 @@
 //! The formulas of cost against the models' parameters and the kernels' own count, which is the process's: that test runs
 //! alone.
 
-use chumoku_kernels::Cell;
+use chumoku_kernels::RecurrentCell;
 use chumoku_kernels::multiply_adds;
-use chumoku_nn::count::{CountConfig, Counted};
+use chumoku_nn::count::{CountConfig, NetworkKind};
 use chumoku_nn::layers::{
-    AttentionBias, AttentionInput, AttentionOptions, DenseHead, EncoderConfig, FeedForwardKind, HeadActivation,
-    InputOptions, LayerOptions, Mode, MultiHeadAttention, MultiHeadAttentionConfig, NormKind, NormOrder, Offsets,
-    Pooling, PositionKind, RecurrentConfig,
+    AttentionBias, AttentionInput, AttentionOptions, DenseHeadConfig, EncoderConfig, FeedForwardKind, HeadActivation,
+    InputEmbeddingsOptions, LayerOptions, Mode, MultiHeadAttention, MultiHeadAttentionConfig, NormKind, NormOrder,
+    Offsets, Pooling, PositionKind, RecurrentConfig,
 };
 use chumoku_nn::models::{
-    Classifier, ClassifierConfig, LanguageModel, LanguageModelConfig, PairBatch, TextEncoder, TextEncoderConfig,
+    Classifier, ClassifierConfig, LanguageModel, LanguageModelConfig, TextEncoder, TextEncoderConfig, TranslationBatch,
     Translator, TranslatorConfig, TranslatorOptions,
 };
 use chumoku_nn::params::{Builder, Params};
@@ -21,13 +21,13 @@ fn measured(config: ClassifierConfig, batch: usize, length: usize) -> [u128; 2] 
     let model = Classifier::new(config).unwrap();
     let params = Params::<f32>::init(model.layout(), 1);
     let ids: Vec<u32> = (0..batch * length).map(|i| (i % 50) as u32).collect();
-    let offsets = Offsets::of_lengths(vec![length; batch]);
+    let offsets = Offsets::from_lengths(vec![length; batch]);
     let before = multiply_adds();
     model.forward(&params, &ids, &offsets, Mode::Eval).unwrap();
     [model.layout().len() as u128, (multiply_adds() - before).into()]
 }
 
-fn classifier(body: impl Into<chumoku_nn::layers::BodyConfig>, position: PositionKind) -> ClassifierConfig {
+fn classifier(body: impl Into<chumoku_nn::layers::BackboneConfig>, position: PositionKind) -> ClassifierConfig {
     ClassifierConfig {
         vocab_size: 50,
         num_classes: 3,
@@ -38,7 +38,7 @@ fn classifier(body: impl Into<chumoku_nn::layers::BodyConfig>, position: Positio
         embedding_dropout: 0.0,
         head_dropout: 0.0,
         head_dense: None,
-        input: InputOptions::default(),
+        embeddings: InputEmbeddingsOptions::default(),
     }
 }
 
@@ -88,10 +88,16 @@ fn published() -> [(EncoderConfig, PositionKind); 2] {
 fn published_models() {
     for (encoder, position) in published() {
         let norm = encoder.options.norm;
-        let input = InputOptions { norm_epsilon: Some(1e-5), norm, token_types: 2, ..InputOptions::default() };
-        let dense = DenseHead { activation: HeadActivation::Gelu, bias: false, norm: Some((norm, 1e-5)) };
-        let config = ClassifierConfig { head_dense: Some(dense), input, ..classifier(encoder.clone(), position) };
-        let sizes = CountConfig { batch: 3, length: 11, ..CountConfig::of_classifier(&config) };
+        let input = InputEmbeddingsOptions {
+            norm_epsilon: Some(1e-5),
+            norm,
+            token_types: 2,
+            ..InputEmbeddingsOptions::default()
+        };
+        let dense = DenseHeadConfig { activation: HeadActivation::Gelu, bias: false, norm: Some((norm, 1e-5)) };
+        let config =
+            ClassifierConfig { head_dense: Some(dense), embeddings: input, ..classifier(encoder.clone(), position) };
+        let sizes = CountConfig { batch: 3, length: 11, ..CountConfig::for_classifier(&config) };
         let count = sizes.count().unwrap();
         assert_eq!([count.parameters, count.multiply_adds], measured(config, 3, 11), "{norm:?}");
         let config = LanguageModelConfig {
@@ -100,14 +106,20 @@ fn published_models() {
             position,
             max_length: 40,
             embedding_dropout: 0.0,
-            input: InputOptions { unscaled: true, ..InputOptions::default() },
+            embeddings: InputEmbeddingsOptions { unscaled: true, ..InputEmbeddingsOptions::default() },
             untied_output: true,
         };
-        let count = CountConfig::of_language_model(&config).count().unwrap();
+        let count = CountConfig::for_language_model(&config).count().unwrap();
         assert_eq!(count.parameters, LanguageModel::new(config).unwrap().layout().len() as u128, "{norm:?}");
-        let config =
-            TextEncoderConfig { vocab_size: 50, encoder, position, max_length: 40, embedding_dropout: 0.0, input };
-        let count = CountConfig::of_text_encoder(&config).count().unwrap();
+        let config = TextEncoderConfig {
+            vocab_size: 50,
+            encoder,
+            position,
+            max_length: 40,
+            embedding_dropout: 0.0,
+            embeddings: input,
+        };
+        let count = CountConfig::for_text_encoder(&config).count().unwrap();
         assert_eq!(count.parameters, TextEncoder::new(config).unwrap().layout().len() as u128, "{norm:?}");
     }
 }
@@ -120,7 +132,7 @@ fn language_models() {
             position,
             max_length: 40,
             embedding_dropout: 0.0,
-            input: InputOptions::default(),
+            embeddings: InputEmbeddingsOptions::default(),
             untied_output: false,
         };
         let model = LanguageModel::new(config.clone()).unwrap();
@@ -128,9 +140,9 @@ fn language_models() {
         let (batch, length) = (3, 11);
         let ids: Vec<u32> = (0..batch * length).map(|i| (i % 50) as u32).collect();
         let before = multiply_adds();
-        model.logits(&params, &ids, &Offsets::of_lengths(vec![length; batch])).unwrap();
+        model.logits(&params, &ids, &Offsets::from_lengths(vec![length; batch])).unwrap();
         let found = [model.layout().len(), (multiply_adds() - before) as usize].map(|n| n as u128);
-        let sizes = CountConfig { batch, length, ..CountConfig::of_language_model(&config) };
+        let sizes = CountConfig { batch, length, ..CountConfig::for_language_model(&config) };
         let count = sizes.count().unwrap();
         assert_eq!([count.parameters, count.multiply_adds], found, "language model, {position:?}");
         // Keys and values of three layers, 4 or 2 heads of width 6, 33 tokens, 4 bytes each.
@@ -163,14 +175,14 @@ fn translators() {
             };
             let model = Translator::new(config.clone()).unwrap();
             let params = Params::<f32>::init(model.layout(), 1);
-            let mut pairs = PairBatch::default();
+            let mut pairs = TranslationBatch::default();
             // Sources of 9 tokens, targets of 5 with what starts or ends them.
             (0..3).for_each(|_| pairs.push(&[1, 2, 3, 4, 5, 6, 7, 8, 9], &[10, 11, 12, 13], 0));
             let before = multiply_adds();
             model.logits(&params, &pairs).unwrap();
             let found = [model.layout().len(), (multiply_adds() - before) as usize].map(|n| n as u128);
             let sizes =
-                CountConfig { batch: 3, length: 9, target_length: Some(5), ..CountConfig::of_translator(&config) };
+                CountConfig { batch: 3, length: 9, target_length: Some(5), ..CountConfig::for_translator(&config) };
             let count = sizes.count().unwrap();
             assert_eq!([count.parameters, count.multiply_adds], found, "translator, {position:?}, {joint_vocabulary}");
             // What is written, and the source that it looks at.
@@ -188,7 +200,7 @@ fn translators() {
 }
 
 /// Parameters of all steps of one name.
-fn of_step(config: CountConfig, name: &str) -> u128 {
+fn step_parameters(config: CountConfig, name: &str) -> u128 {
     let steps = config.count().unwrap().steps;
     steps.iter().filter(|step| step.name == name).map(|step| step.parameters * step.times as u128).sum()
 }
@@ -198,7 +210,7 @@ fn every_size_changes_what_it_is_about() {
     let base = CountConfig { d_model: 24, num_heads: 4, d_ff: 56, num_layers: 2, ..CountConfig::default() };
     // Attention alone, embedded and classified: the article's classifier.
     let article = CountConfig {
-        network: Counted::Attention,
+        network: NetworkKind::Attention,
         d_model: 256,
         num_heads: 8,
         vocab_size: 10_000,
@@ -209,8 +221,8 @@ fn every_size_changes_what_it_is_about() {
     let learned = CountConfig { learned_positions: 512, ..article };
     assert_eq!(learned.count().unwrap().parameters, 2_823_682 + 512 * 256);
     // Without biases a recurrent network has only matrices, as PyTorch's with bias=False.
-    for cell in [Cell::Rnn, Cell::Lstm, Cell::Gru] {
-        let plain = CountConfig { network: Counted::Recurrent(cell), bias: false, num_classes: 3, ..base };
+    for cell in [RecurrentCell::Rnn, RecurrentCell::Lstm, RecurrentCell::Gru] {
+        let plain = CountConfig { network: NetworkKind::Recurrent(cell), bias: false, num_classes: 3, ..base };
         let matrices = 2 * cell.gates() as u128 * 2 * 24 * 24;
         assert_eq!(plain.count().unwrap().parameters, matrices + 3 * 24, "{}", cell.name());
         let one_bias = CountConfig { bias: true, gate_biases: 1, num_classes: 0, ..plain };
@@ -219,18 +231,18 @@ fn every_size_changes_what_it_is_about() {
     // Biases of W_Q, W_K and W_V alone, and of all.
     let no_qkv = CountConfig { qkv_bias: Some(false), ..base };
     assert_eq!(base.count().unwrap().parameters - no_qkv.count().unwrap().parameters, 2 * 3 * 24);
-    assert_eq!((of_step(no_qkv, "W_Q"), of_step(no_qkv, "W_O")), (2 * 576, 2 * 600));
+    assert_eq!((step_parameters(no_qkv, "W_Q"), step_parameters(no_qkv, "W_O")), (2 * 576, 2 * 600));
     let none = CountConfig { bias: false, ..base };
     assert_eq!(base.count().unwrap().parameters - none.count().unwrap().parameters, 2 * (4 * 24 + 56 + 24));
     let only_qkv = CountConfig { bias: false, qkv_bias: Some(true), ..base };
-    assert_eq!((of_step(only_qkv, "W_Q"), of_step(only_qkv, "W_O")), (2 * 600, 2 * 576));
+    assert_eq!((step_parameters(only_qkv, "W_Q"), step_parameters(only_qkv, "W_O")), (2 * 600, 2 * 576));
     // One more norm at the end, and norms before their parts.
     let pre = CountConfig { norm_order: NormOrder::Pre, ..base }.count().unwrap();
     assert_eq!(pre.parameters, base.count().unwrap().parameters + 48);
     assert_eq!((pre.steps[0].name, pre.steps[pre.steps.len() - 1].name), ("norm 1", "final norm"));
     assert_eq!((pre.steps[pre.steps.len() - 1].times, pre.steps[0].times), (1, 2));
     // Keys of another number grow by themselves.
-    let cross = CountConfig { network: Counted::Attention, keys: Some(7), ..base }.count().unwrap();
+    let cross = CountConfig { network: NetworkKind::Attention, keys: Some(7), ..base }.count().unwrap();
     let growth = |name: &str| cross.steps.iter().find(|step| step.name == name).unwrap().growth.clone();
     let names = ["W_Q", "W_K", "scores", "softmax", "W_O"];
     assert_eq!(names.map(growth), ["n·d²", "m·d²", "n·m·d", "n·m", "n·d²"]);
@@ -245,7 +257,7 @@ fn tables_are_read_as_far_as_they_are_used_and_layers_wait_for_each_other() {
     };
     let [b, n, d, v] = [32u128, 128, 256, 10_000];
     for untied in [false, true] {
-        let decoder = CountConfig { network: Counted::Decoder, untied, ..base };
+        let decoder = CountConfig { network: NetworkKind::Decoder, untied, ..base };
         // Of the table the rows that are looked up, and the result; to tell the next token, all of it.
         assert_eq!(bytes(decoder, "embedding"), 4 * 2 * b * n * d);
         assert_eq!(bytes(decoder, "output"), 4 * (b * n * d + v * d + b * n * v));
@@ -253,11 +265,11 @@ fn tables_are_read_as_far_as_they_are_used_and_layers_wait_for_each_other() {
         assert_eq!(bytes(decoder, "positions"), 4 * (2 * b * n * d + n * d));
     }
     for (network, steps) in [
-        (Counted::Attention, 1),
-        (Counted::Transformer, 3),
-        (Counted::Decoder, 3),
-        (Counted::EncoderDecoder, 6),
-        (Counted::Recurrent(Cell::Gru), 3 * 128),
+        (NetworkKind::Attention, 1),
+        (NetworkKind::Transformer, 3),
+        (NetworkKind::Decoder, 3),
+        (NetworkKind::EncoderDecoder, 6),
+        (NetworkKind::Recurrent(RecurrentCell::Gru), 3 * 128),
     ] {
         assert_eq!(CountConfig { network, ..base }.count().unwrap().sequential_steps, steps, "{network:?}");
     }
@@ -289,7 +301,8 @@ fn figures_beyond_two_to_the_64_are_exact() {
     let largest = CountConfig { num_layers: huge, ..wide };
     let error = largest.count().unwrap_err().to_string();
     assert!(error.contains("2^128"), "{error}");
-    let one = CountConfig { network: Counted::Attention, head_dim: Some(1), d_model: 1, ..largest }.count().unwrap();
+    let one =
+        CountConfig { network: NetworkKind::Attention, head_dim: Some(1), d_model: 1, ..largest }.count().unwrap();
     assert_eq!(one.multiply_adds, (1 << 60) * (4 + (1 << 31)));
     let fault = |config: CountConfig| config.count().unwrap_err().to_string();
     assert!(
@@ -300,7 +313,7 @@ fn figures_beyond_two_to_the_64_are_exact() {
 
 #[test]
 fn formulas_are_what_the_kernels_do() {
-    testkit::alone("count::formulas_are_what_the_kernels_do", check_formulas);
+    testkit::in_own_process("count::formulas_are_what_the_kernels_do", check_formulas);
 }
 
 fn check_formulas() {
@@ -343,12 +356,12 @@ fn check_formulas() {
         let found = measured(classifier(encoder, PositionKind::Learned), batch, length);
         assert_eq!(learned.count().unwrap().parameters, found[0], "learned positions");
 
-        for cell in [Cell::Rnn, Cell::Lstm, Cell::Gru] {
+        for cell in [RecurrentCell::Rnn, RecurrentCell::Lstm, RecurrentCell::Gru] {
             for bidirectional in [false, true] {
                 let body =
                     RecurrentConfig { cell, num_layers: 2, d_model: 24, hidden_size: 20, bidirectional, dropout: 0.0 };
                 let config = CountConfig {
-                    network: Counted::Recurrent(cell),
+                    network: NetworkKind::Recurrent(cell),
                     num_layers: 2,
                     hidden_size: Some(20),
                     bidirectional,
@@ -366,7 +379,7 @@ fn check_formulas() {
     let config = MultiHeadAttentionConfig { bias: false, ..MultiHeadAttentionConfig::new(24, 4).unwrap() };
     let attention = MultiHeadAttention::new(&mut builder, config);
     let params = Params::<f32>::init(&builder.finish(), 1);
-    let (queries, keys) = (Offsets::of_lengths([5, 5]), Offsets::of_lengths([9, 9]));
+    let (queries, keys) = (Offsets::from_lengths([5, 5]), Offsets::from_lengths([9, 9]));
     let [x, memory] = [10, 18].map(|rows| Array2::from_shape_fn((rows, 24), |(i, j)| (i + 3 * j) as f32 / 50.0));
     let input = AttentionInput {
         query: x.view(),
@@ -379,7 +392,7 @@ fn check_formulas() {
     attention.forward(&params, &input, Mode::Eval).unwrap();
     let found = [params.values().len() as u128, (multiply_adds() - before).into()];
     let config = CountConfig {
-        network: Counted::Attention,
+        network: NetworkKind::Attention,
         batch: 2,
         length: 5,
         keys: Some(9),
@@ -393,7 +406,8 @@ fn check_formulas() {
     assert_eq!(count.quadratic_from, None);
 
     // Where both terms meet they are equal: 4·n·d² = 2·n²·d for attention alone at n = 2·d.
-    let at = CountConfig { network: Counted::Attention, batch: 1, length: 48, keys: None, ..config }.count().unwrap();
+    let at =
+        CountConfig { network: NetworkKind::Attention, batch: 1, length: 48, keys: None, ..config }.count().unwrap();
     assert_eq!(at.attention_quadratic_from, Some(48.0));
     let work = |names: &[&str]| -> u128 {
         at.steps.iter().filter(|step| names.contains(&step.name)).map(|step| step.multiply_adds).sum()

@@ -33,13 +33,13 @@ macro_rules! both {
 
 fn array<T: Real>(rows: usize, cols: usize, seed: u64) -> Array2<T> {
     let mut random = Random::new(seed);
-    Array2::from_shape_simple_fn((rows, cols), || T::of(random.number()))
+    Array2::from_shape_simple_fn((rows, cols), || T::round_from(random.number()))
 }
 
 fn random_params<T: Real>(builder: Builder) -> Params<T> {
     let mut params = Params::zeros(&builder.finish());
     let mut random = Random::new(99);
-    params.values_mut().iter_mut().for_each(|value| *value = T::of(0.5 * random.number()));
+    params.values_mut().iter_mut().for_each(|value| *value = T::round_from(0.5 * random.number()));
     params
 }
 
@@ -47,22 +47,22 @@ fn rows_of<T>(x: &Array2<T>, rows: Range<usize>) -> ArrayView2<'_, T> {
     x.slice_axis(Axis(0), rows.into())
 }
 
-fn same<T: Number>(what: &str, found: &Array2<T>, expected: &Array2<T>) {
+fn assert_close<T: Number>(what: &str, found: &Array2<T>, expected: &Array2<T>) {
     assert_eq!(found.dim(), expected.dim(), "{what}");
     let expected: Vec<f64> = expected.iter().map(|&x| x.into()).collect();
     compare(what, found.as_slice().unwrap(), &expected, T::CLOSE).unwrap();
 }
 
 /// Sequences that grow: all tokens of each, and how many were given to the cache.
-struct Growing<T> {
+struct GrowingSequences<T> {
     sequences: Vec<Array2<T>>,
     given: Vec<usize>,
 }
 
-impl<T: Number> Growing<T> {
+impl<T: Number> GrowingSequences<T> {
     fn new(lengths: &[usize], width: usize) -> Self {
         let sequences = lengths.iter().enumerate().map(|(s, &length)| array(length, width, 7 + s as u64)).collect();
-        Growing { sequences, given: vec![0; lengths.len()] }
+        GrowingSequences { sequences, given: vec![0; lengths.len()] }
     }
 
     /// The next tokens of each sequence, as many as there are up to `counts`, and where they start.
@@ -76,7 +76,7 @@ impl<T: Number> Growing<T> {
             lengths.push(end - *given);
             *given = end;
         }
-        (concatenate(Axis(0), &rows).unwrap(), Offsets::of_lengths(lengths), starts)
+        (concatenate(Axis(0), &rows).unwrap(), Offsets::from_lengths(lengths), starts)
     }
 
     /// The rows of the outputs over all tokens that belong to the new ones.
@@ -112,7 +112,7 @@ fn self_attention<T: Number>(config: MultiHeadAttentionConfig) {
     let mut builder = Builder::new();
     let layer = MultiHeadAttention::new(&mut builder, config);
     let p = random_params::<T>(builder);
-    let mut growing = Growing::<T>::new(&LENGTHS, config.d_model);
+    let mut growing = GrowingSequences::<T>::new(&LENGTHS, config.d_model);
     let mut cache: KeyValueCache<T> = layer.key_value_cache(LENGTHS.len(), 5).unwrap();
     for (counts, order) in STEPS {
         if let Some(order) = order {
@@ -122,10 +122,10 @@ fn self_attention<T: Number>(config: MultiHeadAttentionConfig) {
         let (x, offsets, starts) = growing.next(counts);
         let y = layer.step(&p, x.view(), &offsets, &mut cache).unwrap();
         let expected = growing.expected(&starts, |x| {
-            let offsets = Offsets::of_lengths([x.nrows()]);
-            layer.forward(&p, &AttentionInput::of_self(x.view(), &offsets), Mode::Eval).unwrap().0
+            let offsets = Offsets::from_lengths([x.nrows()]);
+            layer.forward(&p, &AttentionInput::self_attention(x.view(), &offsets), Mode::Eval).unwrap().0
         });
-        same("step", &y, &expected);
+        assert_close("step", &y, &expected);
         assert_eq!(cache.positions(), growing.given);
     }
 }
@@ -145,7 +145,7 @@ fn cross_attention<T: Number>(config: MultiHeadAttentionConfig) {
     let mut builder = Builder::new();
     let layer = MultiHeadAttention::new(&mut builder, config);
     let p = random_params::<T>(builder);
-    let keys = Offsets::of_lengths([7, 3, 0, 20]);
+    let keys = Offsets::from_lengths([7, 3, 0, 20]);
     let (key, value) = (array::<T>(30, config.key_width, 1), array::<T>(30, config.value_width, 2));
     let mut memory = layer.project_memory(&p, [key.view(), value.view()], &keys).unwrap();
     // Which of the sequences the memory holds, and the rows of queries of each.
@@ -157,15 +157,15 @@ fn cross_attention<T: Number>(config: MultiHeadAttentionConfig) {
             memory.select(&order).unwrap();
             held = order.iter().map(|&s| held[s]).collect();
         }
-        let offsets = Offsets::of_lengths(lengths);
+        let offsets = Offsets::from_lengths(lengths);
         let x = array::<T>(offsets.tokens(), config.d_model, 10 + round as u64);
-        let y = layer.step_across(&p, x.view(), &offsets, &memory).unwrap();
+        let y = layer.step_cross_attention(&p, x.view(), &offsets, &memory).unwrap();
         let taken = |x: &Array2<T>| {
             let rows: Vec<_> = held.iter().map(|&s| rows_of(x, keys.range(s))).collect();
             concatenate(Axis(0), &rows).unwrap()
         };
         let (key, value) = (taken(&key), taken(&value));
-        let key_offsets = Offsets::of_lengths(held.iter().map(|&s| keys.range(s).len()));
+        let key_offsets = Offsets::from_lengths(held.iter().map(|&s| keys.range(s).len()));
         assert_eq!(memory.offsets(), &key_offsets);
         let input = AttentionInput {
             query: x.view(),
@@ -174,7 +174,7 @@ fn cross_attention<T: Number>(config: MultiHeadAttentionConfig) {
             key_offsets: &key_offsets,
             mask: None,
         };
-        same("step across", &y, &layer.forward(&p, &input, Mode::Eval).unwrap().0);
+        assert_close("step across", &y, &layer.forward(&p, &input, Mode::Eval).unwrap().0);
     }
     assert!(memory.select(&[0, 3]).is_err());
 }
@@ -183,7 +183,7 @@ both!(across, cross_attention, MultiHeadAttentionConfig::new(24, 4).unwrap());
 both!(
     across_from_other_widths,
     cross_attention,
-    MultiHeadAttentionConfig { key_width: 10, value_width: 7, value_dim: 3, ..causal_not() }
+    MultiHeadAttentionConfig { key_width: 10, value_width: 7, value_dim: 3, ..bidirectional() }
 );
 
 fn variant(options: AttentionOptions) -> MultiHeadAttentionConfig {
@@ -256,7 +256,7 @@ both!(
 both!(
     variants_across,
     cross_attention,
-    causal_not()
+    bidirectional()
         .with_options(AttentionOptions {
             num_key_heads: Some(2),
             beta: Some(0.4),
@@ -269,7 +269,7 @@ both!(
 both!(
     hard_across,
     cross_attention,
-    causal_not().with_options(AttentionOptions { num_key_heads: Some(1), hard_attention: true, ..NONE }).unwrap()
+    bidirectional().with_options(AttentionOptions { num_key_heads: Some(1), hard_attention: true, ..NONE }).unwrap()
 );
 
 /// A whole encoder with the positions of its model, step by step.
@@ -288,10 +288,10 @@ fn encoder<T: Number>(position: PositionKind, norm_order: NormOrder) {
         options: LayerOptions::default(),
     };
     let mut builder = Builder::new();
-    let positions = builder.scope("position", |b| Position::new(b, position, 23, 24));
+    let positions = builder.scope("position", |b| PositionEncoding::new(b, position, 23, 24));
     let encoder = Encoder::new(&mut builder, &config).unwrap();
     let p = random_params::<T>(builder);
-    let mut growing = Growing::<T>::new(&LENGTHS, 24);
+    let mut growing = GrowingSequences::<T>::new(&LENGTHS, 24);
     let mut caches = encoder.key_value_caches(LENGTHS.len(), 0).unwrap();
     for (counts, order) in STEPS {
         if let Some(order) = order {
@@ -303,14 +303,14 @@ fn encoder<T: Number>(position: PositionKind, norm_order: NormOrder) {
         positions.forward_at(&p, &mut x, &offsets, &starts).unwrap();
         let y = encoder.step(&p, x, &offsets, &mut caches).unwrap();
         let expected = growing.expected(&starts, |x| {
-            let (mut x, offsets) = (x.clone(), Offsets::of_lengths([x.nrows()]));
+            let (mut x, offsets) = (x.clone(), Offsets::from_lengths([x.nrows()]));
             positions.forward(&p, &mut x, &offsets).unwrap();
             encoder.forward(&p, x, &offsets, Mode::Eval).unwrap().0
         });
-        same("encoder", &y, &expected);
+        assert_close("encoder", &y, &expected);
     }
-    assert!(encoder.step(&p, array(0, 24, 1), &Offsets::of_lengths([0]), &mut caches[1..]).is_err());
-    let (mut x, offsets) = (array::<T>(2, 24, 1), Offsets::of_lengths([0, 2]));
+    assert!(encoder.step(&p, array(0, 24, 1), &Offsets::from_lengths([0]), &mut caches[1..]).is_err());
+    let (mut x, offsets) = (array::<T>(2, 24, 1), Offsets::from_lengths([0, 2]));
     let beyond = positions.forward_at(&p, &mut x, &offsets, &[0, 22]);
     assert_eq!(beyond.is_err(), position == PositionKind::Learned);
 }
@@ -338,10 +338,11 @@ fn later_tokens_change_nothing() {
         let config = MultiHeadAttentionConfig { causal: true, ..config }.with_options(options).unwrap();
         let layer = MultiHeadAttention::new(&mut builder, config);
         let p = random_params::<f32>(builder);
-        let offsets = Offsets::of_lengths([50, 300]);
+        let offsets = Offsets::from_lengths([50, 300]);
         let x = array::<f32>(350, 64, 1);
-        let forward =
-            |x: &Array2<f32>| layer.forward(&p, &AttentionInput::of_self(x.view(), &offsets), Mode::Eval).unwrap().0;
+        let forward = |x: &Array2<f32>| {
+            layer.forward(&p, &AttentionInput::self_attention(x.view(), &offsets), Mode::Eval).unwrap().0
+        };
         let before = forward(&x);
         for (place, factor) in [(51, 2.0), (60, 0.0), (130, 1e4), (349, -3.0)] {
             let mut changed = x.clone();
@@ -353,27 +354,27 @@ fn later_tokens_change_nothing() {
     }
 }
 
-fn causal_not() -> MultiHeadAttentionConfig {
+fn bidirectional() -> MultiHeadAttentionConfig {
     MultiHeadAttentionConfig { causal: false, ..causal() }
 }
 
 #[test]
 fn what_cannot_be_decoded() {
     let mut builder = Builder::new();
-    let [open, closed] = [causal_not(), causal()].map(|config| MultiHeadAttention::new(&mut builder, config));
+    let [open, closed] = [bidirectional(), causal()].map(|config| MultiHeadAttention::new(&mut builder, config));
     let p = random_params::<f32>(builder);
-    let (x, offsets) = (array::<f32>(3, 24, 1), Offsets::of_lengths([3]));
+    let (x, offsets) = (array::<f32>(3, 24, 1), Offsets::from_lengths([3]));
     let mut cache = open.key_value_cache(1, 0).unwrap();
     let error = open.step(&p, x.view(), &offsets, &mut cache).unwrap_err().to_string();
     assert!(error.contains("needs causal attention"), "{error}");
-    let other = Offsets::of_lengths([2]);
+    let other = Offsets::from_lengths([2]);
     let error = closed.step(&p, x.view(), &other, &mut cache).unwrap_err().to_string();
     assert!(error.starts_with("attention: new tokens"), "{error}");
-    assert!(closed.step(&p, x.view(), &Offsets::of_lengths([1, 2]), &mut cache).is_err());
+    assert!(closed.step(&p, x.view(), &Offsets::from_lengths([1, 2]), &mut cache).is_err());
     assert_eq!(cache.lengths(), [0]);
     let memory = open.project_memory(&p, [x.view(), x.view()], &offsets).unwrap();
-    assert!(closed.step_across(&p, x.view(), &offsets, &memory).unwrap_err().to_string().contains("causal"));
-    assert!(open.step_across(&p, x.view(), &Offsets::of_lengths([1, 2]), &memory).is_err());
+    assert!(closed.step_cross_attention(&p, x.view(), &offsets, &memory).unwrap_err().to_string().contains("causal"));
+    assert!(open.step_cross_attention(&p, x.view(), &Offsets::from_lengths([1, 2]), &memory).is_err());
     assert!(open.project_memory(&p, [x.view(), x.view()], &other).is_err());
     // Places in a memory.
     for options in [
@@ -382,12 +383,14 @@ fn what_cannot_be_decoded() {
         AttentionOptions { position: PositionKind::Alibi, ..NONE },
     ] {
         let mut builder = Builder::new();
-        let layer = MultiHeadAttention::new(&mut builder, causal_not().with_options(options).unwrap());
+        let layer = MultiHeadAttention::new(&mut builder, bidirectional().with_options(options).unwrap());
         let p = random_params::<f32>(builder);
         let memory = layer.project_memory(&p, [x.view(), x.view()], &offsets).unwrap();
-        assert!(layer.step_across(&p, x.view(), &offsets, &memory).unwrap_err().to_string().contains("positions"));
+        assert!(
+            layer.step_cross_attention(&p, x.view(), &offsets, &memory).unwrap_err().to_string().contains("positions")
+        );
         let memory = Some([x.view(), x.view()]);
-        let input = AttentionInput { memory, ..AttentionInput::of_self(x.view(), &offsets) };
+        let input = AttentionInput { memory, ..AttentionInput::self_attention(x.view(), &offsets) };
         assert_eq!(layer.forward(&p, &input, Mode::Eval).is_err(), options.window.is_none());
     }
 }
@@ -400,13 +403,13 @@ fn a_window_bounds_the_cache() {
     let layer = MultiHeadAttention::new(&mut builder, variant(options));
     let p = random_params::<f32>(builder);
     let x = array::<f32>(100, 24, 1);
-    let offsets = Offsets::of_lengths([100]);
-    let all = layer.forward(&p, &AttentionInput::of_self(x.view(), &offsets), Mode::Eval).unwrap().0;
+    let offsets = Offsets::from_lengths([100]);
+    let all = layer.forward(&p, &AttentionInput::self_attention(x.view(), &offsets), Mode::Eval).unwrap().0;
     let mut cache = layer.key_value_cache(1, 0).unwrap();
     for token in 0..100 {
-        let one = Offsets::of_lengths([1]);
+        let one = Offsets::from_lengths([1]);
         let y = layer.step(&p, rows_of(&x, token..token + 1), &one, &mut cache).unwrap();
-        same("window", &y, &rows_of(&all, token..token + 1).to_owned());
+        assert_close("window", &y, &rows_of(&all, token..token + 1).to_owned());
         assert!(cache.capacity() <= 8);
     }
     assert_eq!(cache.positions(), [100]);

@@ -1,13 +1,13 @@
 //! Every backward pass against central differences of its own forward pass, in double precision, dropout included.
 
-use chumoku_kernels::{Activation, Cell, CrossEntropy, Mask, MaskView, cross_entropy};
+use chumoku_kernels::{Activation, CrossEntropy, Mask, MaskView, RecurrentCell, cross_entropy};
 use chumoku_nn::attention::{hard_attention, hard_attention_backward, soft_attention, soft_attention_backward};
 use chumoku_nn::layers::*;
 use chumoku_nn::models::{
-    Classifier, ClassifierConfig, LanguageModel, LanguageModelConfig, MaskedLanguageModel, TextEncoderConfig,
-    TokenTagger, TokenTaggerConfig, Units,
+    Classifier, ClassifierConfig, LanguageModel, LanguageModelConfig, MaskedLanguageModel, TaggedUnits,
+    TextEncoderConfig, TokenTagger, TokenTaggerConfig,
 };
-use chumoku_nn::params::{Builder, Layout, Params};
+use chumoku_nn::params::{Builder, ParamLayout, Params};
 use ndarray::{Array2, ArrayView2};
 use std::sync::Arc;
 use testkit::{Random, Tolerance, central_difference, compare, exhaustive};
@@ -17,7 +17,7 @@ const STEP: f64 = 1e-5;
 const RULE: Tolerance = Tolerance { relative: 2e-8, absolute: 1e-9 };
 
 /// Dropout that is drawn again in every pass.
-const TRAINING: Mode = Mode::Train(Noise { seed: 5, step: 17 });
+const TRAINING: Mode = Mode::Train(DropoutSeed { seed: 5, step: 17 });
 
 fn array(rows: usize, cols: usize, seed: u64) -> Array2<f64> {
     let mut random = Random::new(seed);
@@ -25,7 +25,7 @@ fn array(rows: usize, cols: usize, seed: u64) -> Array2<f64> {
 }
 
 /// Parameters with no zeros or ones among them.
-fn random_params(layout: &Arc<Layout>) -> Params<f64> {
+fn random_params(layout: &Arc<ParamLayout>) -> Params<f64> {
     let mut params = Params::zeros(layout);
     let mut random = Random::new(99);
     params.values_mut().iter_mut().for_each(|value| *value = 0.7 * random.number());
@@ -43,7 +43,7 @@ fn reshaped(x: &[f64], like: &Array2<f64>) -> Array2<f64> {
 /// Checks a layer of one input: `forward(params, x) → y` and `backward(params, x, dy, grads) → dx`.
 fn check(
     name: &str,
-    layout: &Arc<Layout>,
+    layout: &Arc<ParamLayout>,
     x: &Array2<f64>,
     forward: impl Fn(&Params<f64>, &Array2<f64>) -> Array2<f64>,
     backward: impl Fn(&Params<f64>, &Array2<f64>, &Array2<f64>, &mut Params<f64>) -> Array2<f64>,
@@ -133,8 +133,8 @@ fn linear_norm_and_feed_forward() {
 fn embedding_and_learned_positions() {
     let mut builder = Builder::new();
     let embedding = builder.scope("embedding", |b| Embedding::new(b, 7, 4));
-    let position = builder.scope("position", |b| Position::new(b, PositionKind::Learned, 5, 4));
-    let (ids, offsets) = ([3, 0, 3, 6, 1, 3], Offsets::of_lengths([2, 0, 4]));
+    let position = builder.scope("position", |b| PositionEncoding::new(b, PositionKind::Learned, 5, 4));
+    let (ids, offsets) = ([3, 0, 3, 6, 1, 3], Offsets::from_lengths([2, 0, 4]));
     // There is no input but ids: an empty array stands for it.
     check(
         "embedding and positions",
@@ -155,7 +155,7 @@ fn embedding_and_learned_positions() {
 
 #[test]
 fn multi_head_attention_on_itself() {
-    let offsets = Offsets::of_lengths([4, 0, 1, 3]);
+    let offsets = Offsets::from_lengths([4, 0, 1, 3]);
     let (boolean, mut additive) = (
         vec![true, false, true, true, true, true, false, true, false, false, false, false, true, true, true, true],
         vec![0.5; 16],
@@ -182,7 +182,7 @@ fn multi_head_attention_on_itself() {
                 offsets: &'a Offsets,
                 mask: Option<Mask<'a, f64>>,
             ) -> AttentionInput<'a, f64> {
-                AttentionInput { mask, ..AttentionInput::of_self(x, offsets) }
+                AttentionInput { mask, ..AttentionInput::self_attention(x, offsets) }
             }
             check(
                 "self-attention",
@@ -207,7 +207,7 @@ fn multi_head_attention_across() {
         let mut builder = Builder::new();
         let layer = MultiHeadAttention::new(&mut builder, config);
         let layout = builder.finish();
-        let (query_offsets, key_offsets) = (Offsets::of_lengths([2, 3]), Offsets::of_lengths([4, 1]));
+        let (query_offsets, key_offsets) = (Offsets::from_lengths([2, 3]), Offsets::from_lengths([4, 1]));
         let (query, key, value) = (array(5, 6, 1), array(5, key_width, 2), array(5, value_width, 3));
         for which in 0..3 {
             let moved = [&query, &key, &value][which];
@@ -281,14 +281,14 @@ fn variants() -> Vec<AttentionOptions> {
 
 #[test]
 fn variants_of_attention() {
-    let offsets = Offsets::of_lengths([4, 0, 1, 3]);
+    let offsets = Offsets::from_lengths([4, 0, 1, 3]);
     for options in variants() {
         for (causal, mode) in [(false, Mode::Eval), (true, TRAINING)] {
             let config = MultiHeadAttentionConfig {
                 causal,
                 dropout: 0.3,
                 value_dim: 3,
-                ..MultiHeadAttentionConfig::of(8, 4, options).unwrap()
+                ..MultiHeadAttentionConfig::self_attention(8, 4, options).unwrap()
             };
             let mut builder = Builder::new();
             let layer = MultiHeadAttention::new(&mut builder, config);
@@ -306,9 +306,9 @@ fn variants_of_attention() {
                     &format!("{options:?}"),
                     &params,
                     &array(8, 8, 1),
-                    |p, x| layer.forward(p, &AttentionInput::of_self(x.view(), &offsets), mode).unwrap().0,
+                    |p, x| layer.forward(p, &AttentionInput::self_attention(x.view(), &offsets), mode).unwrap().0,
                     |p, x, dy, g| {
-                        let input = AttentionInput::of_self(x.view(), &offsets);
+                        let input = AttentionInput::self_attention(x.view(), &offsets);
                         let (_, cache) = layer.forward(p, &input, mode).unwrap();
                         layer.backward(p, &input, &cache, dy.view(), mode, g).unwrap().0
                     },
@@ -334,7 +334,7 @@ fn hard_attention_is_straight_through() {
     let config = MultiHeadAttentionConfig::new(width, heads).unwrap().with_options(options).unwrap();
     let layer = MultiHeadAttention::new(&mut builder, config);
     let layout = builder.finish();
-    let offsets = Offsets::of_lengths([tokens]);
+    let offsets = Offsets::from_lengths([tokens]);
     let part = |p: &Params<f64>, name: &str| {
         let (_, _, range) = layout.iter().find(|(found, ..)| *found == name).unwrap();
         p.values()[range].to_vec()
@@ -369,7 +369,7 @@ fn hard_attention_is_straight_through() {
             projected(&y, ArrayView2::from_shape((width, width), &w).unwrap(), &b, 0, width)
         },
         |p, x, dy, g| {
-            let input = AttentionInput::of_self(x.view(), &offsets);
+            let input = AttentionInput::self_attention(x.view(), &offsets);
             let (_, cache) = layer.forward(p, &input, Mode::Eval).unwrap();
             layer.backward(p, &input, &cache, dy.view(), Mode::Eval, g).unwrap().0
         },
@@ -394,7 +394,7 @@ fn encoder_config(order: NormOrder, causal: bool) -> EncoderConfig {
 
 #[test]
 fn encoder_with_dropout() {
-    let offsets = Offsets::of_lengths([3, 2]);
+    let offsets = Offsets::from_lengths([3, 2]);
     for order in [NormOrder::Pre, NormOrder::Post] {
         for (causal, mode) in [(false, TRAINING), (true, TRAINING), (false, Mode::Eval)] {
             let mut builder = Builder::new();
@@ -440,7 +440,7 @@ fn published() -> Vec<(LayerOptions, AttentionOptions, &'static str)> {
 
 #[test]
 fn layers_of_published_models() {
-    let offsets = Offsets::of_lengths([3, 2]);
+    let offsets = Offsets::from_lengths([3, 2]);
     for (options, attention, activation) in published() {
         for (order, mode) in [(NormOrder::Pre, TRAINING), (NormOrder::Post, TRAINING), (NormOrder::Pre, Mode::Eval)] {
             let activation = activation.into();
@@ -463,7 +463,7 @@ fn layers_of_published_models() {
 
 #[test]
 fn language_models_with_their_own_output() {
-    let (ids, next, offsets) = ([3, 0, 3, 6, 1], [0, 3, 6, 1, 2], Offsets::of_lengths([2, 3]));
+    let (ids, next, offsets) = ([3, 0, 3, 6, 1], [0, 3, 6, 1, 2], Offsets::from_lengths([2, 3]));
     for (options, attention, activation) in published() {
         for untied_output in [false, true] {
             let activation = activation.into();
@@ -474,7 +474,7 @@ fn language_models_with_their_own_output() {
                 position: PositionKind::Rotary,
                 max_length: 9,
                 embedding_dropout: 0.2,
-                input: InputOptions { unscaled: true, ..InputOptions::default() },
+                embeddings: InputEmbeddingsOptions { unscaled: true, ..InputEmbeddingsOptions::default() },
                 untied_output,
             };
             // Heads of 3 cannot be turned.
@@ -498,7 +498,7 @@ fn language_models_with_their_own_output() {
 
 #[test]
 fn decoder_with_dropout() {
-    let (offsets, source) = (Offsets::of_lengths([3, 1, 2]), Offsets::of_lengths([2, 4, 1]));
+    let (offsets, source) = (Offsets::from_lengths([3, 1, 2]), Offsets::from_lengths([2, 4, 1]));
     let (target, memory) = (array(6, 6, 1), array(7, 6, 2));
     for order in [NormOrder::Pre, NormOrder::Post] {
         for mode in [TRAINING, Mode::Eval] {
@@ -541,8 +541,8 @@ fn decoder_with_dropout() {
 
 #[test]
 fn recurrent_with_dropout_between_layers() {
-    let offsets = Offsets::of_lengths([3, 0, 1, 4]);
-    for cell in Cell::ALL {
+    let offsets = Offsets::from_lengths([3, 0, 1, 4]);
+    for cell in RecurrentCell::ALL {
         for (bidirectional, mode) in [(false, TRAINING), (true, TRAINING), (true, Mode::Eval)] {
             let config =
                 RecurrentConfig { cell, num_layers: 2, d_model: 4, hidden_size: 5, bidirectional, dropout: 0.3 };
@@ -564,7 +564,7 @@ fn recurrent_with_dropout_between_layers() {
 
 #[test]
 fn pooling() {
-    let offsets = Offsets::of_lengths([3, 0, 1, 2]);
+    let offsets = Offsets::from_lengths([3, 0, 1, 2]);
     let kinds = [Pooling::Mean, Pooling::Max, Pooling::First, Pooling::Last, Pooling::MeanSqrtLength];
     for pooling in kinds {
         check(
@@ -582,9 +582,10 @@ fn the_whole_classifier_with_its_loss() {
     let recurrent = |cell| {
         let sizes =
             RecurrentConfig { cell, num_layers: 2, d_model: 6, hidden_size: 4, bidirectional: true, dropout: 0.2 };
-        BodyConfig::from(sizes)
+        BackboneConfig::from(sizes)
     };
-    let bodies = [encoder_config(NormOrder::Pre, false).into(), recurrent(Cell::Lstm), recurrent(Cell::Gru)];
+    let bodies =
+        [encoder_config(NormOrder::Pre, false).into(), recurrent(RecurrentCell::Lstm), recurrent(RecurrentCell::Gru)];
     let poolings = [Pooling::Mean, Pooling::Max, Pooling::First];
     let all = poolings.into_iter().flat_map(|pooling| bodies.clone().map(|body| (pooling, body)));
     // Every second pair has every pooling and every body.
@@ -601,26 +602,26 @@ fn the_whole_classifier_with_its_loss() {
             head_dropout: 0.2,
             head_dense: match pooling {
                 Pooling::Mean => None,
-                Pooling::Max => Some(DenseHead {
+                Pooling::Max => Some(DenseHeadConfig {
                     activation: HeadActivation::Gelu,
                     bias: false,
                     norm: Some((NormKind::LayerWithoutBias, 1e-3)),
                 }),
-                _ => Some(DenseHead::new(HeadActivation::Tanh)),
+                _ => Some(DenseHeadConfig::new(HeadActivation::Tanh)),
             },
-            input: match pooling {
-                Pooling::First => InputOptions {
+            embeddings: match pooling {
+                Pooling::First => InputEmbeddingsOptions {
                     norm_epsilon: Some(1e-3),
                     token_types: 2,
                     separator: Some(3),
                     first_position: 1,
-                    ..InputOptions::default()
+                    ..InputEmbeddingsOptions::default()
                 },
-                _ => InputOptions::default(),
+                _ => InputEmbeddingsOptions::default(),
             },
         })
         .unwrap();
-        let (ids, offsets) = ([1, 8, 3, 3, 0, 2, 5], Offsets::of_lengths([3, 4]));
+        let (ids, offsets) = ([1, 8, 3, 3, 0, 2, 5], Offsets::from_lengths([3, 4]));
         let (weights, row_weights) = ([0.5, 1.0, 2.0], [0.7, 1.9]);
         let options =
             CrossEntropy { label_smoothing: 0.1, class_weights: Some(&weights), row_weights: Some(&row_weights) };
@@ -644,7 +645,7 @@ fn the_whole_classifier_with_its_loss() {
         });
         compare("classifier", grads.values(), &expected, RULE).unwrap();
         // The vectors of the tokens, as integrated gradients ask for them.
-        let x = classifier.embeddings(&params, &ids).unwrap();
+        let x = classifier.token_embeddings(&params, &ids).unwrap();
         let of_vectors = |x: &Array2<f64>| classifier.forward_embedded(&params, x.clone(), (&ids, &offsets)).unwrap();
         let (logits, cache) = of_vectors(&x);
         let (plain, _) = classifier.forward(&params, &ids, &offsets, Mode::Eval).unwrap();
@@ -661,7 +662,7 @@ fn the_whole_classifier_with_its_loss() {
         let labels = [vec![0, 2], vec![]];
         let mut grads_of_labels = Params::zeros(classifier.layout());
         let of_weights = |p: &Params<f64>, weights: Option<&[f64]>, grads: &mut Params<f64>| {
-            classifier.loss_of_labels(p, (&ids, &offsets), (&labels, weights), TRAINING, grads)
+            classifier.multi_label_loss(p, (&ids, &offsets), (&labels, weights), TRAINING, grads)
         };
         let of_labels = |p: &Params<f64>, grads: &mut Params<f64>| of_weights(p, Some(&row_weights), grads).unwrap();
         let found = of_labels(&params, &mut grads_of_labels);
@@ -682,7 +683,7 @@ fn the_whole_classifier_with_its_loss() {
         });
         compare("classifier of labels", grads_of_labels.values(), &expected, RULE).unwrap();
         for wrong in [&labels[..1], &[vec![3], vec![]]] {
-            let found = classifier.loss_of_labels(&params, (&ids, &offsets), (wrong, None), TRAINING, &mut unused);
+            let found = classifier.multi_label_loss(&params, (&ids, &offsets), (wrong, None), TRAINING, &mut unused);
             assert!(found.is_err());
         }
         // What is frozen has no gradient, and changes none of the others.
@@ -711,7 +712,7 @@ fn a_masked_language_model_with_its_loss() {
         position: PositionKind::Learned,
         max_length: 4,
         embedding_dropout: 0.2,
-        input: InputOptions { norm_epsilon, ..InputOptions::default() },
+        embeddings: InputEmbeddingsOptions { norm_epsilon, ..InputEmbeddingsOptions::default() },
     };
     // As ModernBERT has it: no biases, the first norm left out, a window and a rotary base of its own in every other layer.
     let mut layers = encoder_config(NormOrder::Pre, false);
@@ -730,11 +731,15 @@ fn a_masked_language_model_with_its_loss() {
         position: PositionKind::Rotary,
         max_length: 4,
         embedding_dropout: 0.2,
-        input: InputOptions { norm_epsilon: Some(1e-3), norm: NormKind::LayerWithoutBias, ..InputOptions::default() },
+        embeddings: InputEmbeddingsOptions {
+            norm_epsilon: Some(1e-3),
+            norm: NormKind::LayerWithoutBias,
+            ..InputEmbeddingsOptions::default()
+        },
     };
     for config in [bert(None), bert(Some(1e-3)), modern] {
         let model = MaskedLanguageModel::new(config).unwrap();
-        let (ids, offsets) = ([1, 8, 3, 3, 0, 2, 5], Offsets::of_lengths([3, 4]));
+        let (ids, offsets) = ([1, 8, 3, 3, 0, 2, 5], Offsets::from_lengths([3, 4]));
         let (at, hidden) = ([1, 4, 6, 1], [7, 2, 0, 3]);
         let params = random_params(model.layout());
         let loss = |p: &Params<f64>, grads: Option<&mut Params<f64>>| {
@@ -759,15 +764,15 @@ fn a_tagger_with_its_loss() {
         position: PositionKind::Learned,
         max_length: 4,
         embedding_dropout: 0.2,
-        input: InputOptions::default(),
+        embeddings: InputEmbeddingsOptions::default(),
     };
-    for head_dense in [None, Some(DenseHead::new(HeadActivation::Gelu))] {
+    for head_dense in [None, Some(DenseHeadConfig::new(HeadActivation::Gelu))] {
         let config =
             TokenTaggerConfig { num_tags: 3, num_places: 2, head_dropout: 0.2, head_dense, encoder: encoder.clone() };
         let model = TokenTagger::new(config).unwrap();
-        let (ids, offsets) = ([1, 8, 3, 3, 0, 2, 5], Offsets::of_lengths([3, 4]));
+        let (ids, offsets) = ([1, 8, 3, 3, 0, 2, 5], Offsets::from_lengths([3, 4]));
         // Units that share a token, the third of which is as the second; and tokens that none begins with.
-        let units = Units { tokens: &[1, 1, 1, 3, 5], places: &[0, 1, 2, 0, 0] };
+        let units = TaggedUnits { tokens: &[1, 1, 1, 3, 5], positions: &[0, 1, 2, 0, 0] };
         let tags = [2, 0, 1, 1, 2];
         let params = random_params(model.layout());
         let loss = |p: &Params<f64>, grads: &mut Params<f64>| {
@@ -787,7 +792,7 @@ fn a_tagger_with_its_loss() {
         let (whole, _) = model.forward(&params, tokens, units, Mode::Eval).unwrap();
         assert_eq!(model.logits(&params, tokens, units).unwrap(), whole);
         assert!(whole.row(0) != whole.row(1) && whole.row(1) == whole.row(2));
-        for wrong in [Units { tokens: &[7], places: &[0] }, Units { tokens: &[1], places: &[] }] {
+        for wrong in [TaggedUnits { tokens: &[7], positions: &[0] }, TaggedUnits { tokens: &[1], positions: &[] }] {
             assert!(model.logits(&params, tokens, wrong).is_err());
         }
     }

@@ -31,7 +31,7 @@ fn models() -> Vec<LanguageModel> {
             position,
             max_length: 32,
             embedding_dropout: 0.1,
-            input: InputOptions::default(),
+            embeddings: InputEmbeddingsOptions::default(),
             untied_output: false,
         };
         LanguageModel::new(config).unwrap()
@@ -42,7 +42,7 @@ fn models() -> Vec<LanguageModel> {
 fn random_params<T: Real>(model: &LanguageModel) -> Params<T> {
     let mut params = Params::zeros(model.layout());
     let mut random = Random::new(99);
-    params.values_mut().iter_mut().for_each(|value| *value = T::of(0.5 * random.number()));
+    params.values_mut().iter_mut().for_each(|value| *value = T::round_from(0.5 * random.number()));
     params
 }
 
@@ -57,17 +57,17 @@ fn numbers<T: Real + Into<f64>>(x: &Array2<T>) -> Vec<f64> {
 
 #[test]
 fn with_a_cache_and_without_the_logits_are_the_same() {
-    let (ids, whole) = (ids(40, 1), Offsets::of_lengths([17, 23]));
+    let (ids, whole) = (ids(40, 1), Offsets::from_lengths([17, 23]));
     for model in models() {
         let p = random_params::<f32>(&model);
         let expected = model.logits(&p, &ids, &whole).unwrap();
-        let mut state = model.start::<f32>(2).unwrap();
+        let mut state = model.start_decoding::<f32>(2).unwrap();
         // Each sequence by parts of its own size: many at once, one, and as they come.
         let mut given = [0, 0];
         for counts in [[5, 1], [1, 1], [1, 9], [7, 2], [1, 1], [1, 1], [1, 8]] {
             let parts = [0, 1].map(|s| whole.range(s).start + given[s]..whole.range(s).start + given[s] + counts[s]);
             let new: Vec<u32> = parts.iter().flat_map(|part| ids[part.clone()].iter().copied()).collect();
-            let found = model.step(&p, &new, &Offsets::of_lengths(counts), &mut state).unwrap();
+            let found = model.step(&p, &new, &Offsets::from_lengths(counts), &mut state).unwrap();
             let expected: Vec<f64> = parts
                 .iter()
                 .flat_map(|part| numbers(&expected.slice_axis(Axis(0), part.clone().into()).to_owned()))
@@ -85,7 +85,7 @@ fn documents_side_by_side_and_later_tokens_change_nothing() {
     for model in models() {
         let p = random_params::<f64>(&model);
         let logits = |ids: &[u32], lengths: &[usize]| {
-            numbers(&model.logits(&p, ids, &Offsets::of_lengths(lengths.iter().copied())).unwrap())
+            numbers(&model.logits(&p, ids, &Offsets::from_lengths(lengths.iter().copied())).unwrap())
         };
         let alone = logits(&second, &[14]);
         let packed = logits(&[&first[..], &second].concat(), &[9, 14]);
@@ -105,8 +105,8 @@ fn documents_side_by_side_and_later_tokens_change_nothing() {
 
 #[test]
 fn gradients_are_those_of_the_loss() {
-    let (ids, next, offsets) = (ids(12, 4), ids(12, 5), Offsets::of_lengths([5, 7]));
-    let mode = Mode::Train(Noise { seed: 1, step: 2 });
+    let (ids, next, offsets) = (ids(12, 4), ids(12, 5), Offsets::from_lengths([5, 7]));
+    let mode = Mode::Train(DropoutSeed { seed: 1, step: 2 });
     for model in models() {
         // As small as it can be: every parameter takes two passes.
         let mut config = model.config().clone();

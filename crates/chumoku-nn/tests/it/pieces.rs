@@ -2,7 +2,8 @@
 
 use chumoku_kernels::{CrossEntropy, Isa, Philox, Precision, active_isa, cap_isa, profile};
 use chumoku_nn::layers::{
-    AttentionOptions, EncoderConfig, InputOptions, LayerOptions, Mode, Noise, NormOrder, Offsets, Pooling, PositionKind,
+    AttentionOptions, DropoutSeed, EncoderConfig, InputEmbeddingsOptions, LayerOptions, Mode, NormOrder, Offsets,
+    Pooling, PositionKind,
 };
 use chumoku_nn::models::{Classifier, ClassifierConfig};
 use chumoku_nn::params::Params;
@@ -14,7 +15,7 @@ const THREADS: usize = 64;
 
 /// What `learn` reads: sizes of a model, and sequences by their tokens.
 #[derive(Clone, Copy)]
-struct Shape {
+struct StepShape {
     d_model: usize,
     heads: usize,
     sequences: usize,
@@ -22,8 +23,8 @@ struct Shape {
 }
 
 /// The pieces of each operation at each of its meetings when a layer of this width learns from so many tokens.
-fn pieces(shape: Shape) -> BTreeMap<String, u64> {
-    let Shape { d_model, heads, sequences, length } = shape;
+fn pieces_per_operation(shape: StepShape) -> BTreeMap<String, u64> {
+    let StepShape { d_model, heads, sequences, length } = shape;
     let encoder = EncoderConfig {
         num_layers: 1,
         d_model,
@@ -47,7 +48,7 @@ fn pieces(shape: Shape) -> BTreeMap<String, u64> {
         embedding_dropout: 0.1,
         head_dropout: 0.0,
         head_dense: None,
-        input: InputOptions::default(),
+        embeddings: InputEmbeddingsOptions::default(),
     })
     .unwrap();
     let mut params = Params::<f32>::init(model.layout(), 1);
@@ -56,20 +57,20 @@ fn pieces(shape: Shape) -> BTreeMap<String, u64> {
     let random = Philox::new(1, 2);
     let ids: Vec<u32> = (0..sequences * length).map(|i| (random.uniform(i as u64) * 1000.0) as u32).collect();
     let labels: Vec<u32> = (0..sequences as u32).map(|i| i % 2).collect();
-    let offsets = Offsets::of_lengths(vec![length; sequences]);
+    let offsets = Offsets::from_lengths(vec![length; sequences]);
     let options = CrossEntropy { label_smoothing: 0.1, class_weights: None, row_weights: None };
-    let mode = Mode::Train(Noise { seed: 1, step: 1 });
+    let mode = Mode::Train(DropoutSeed { seed: 1, step: 1 });
     let pool = rayon::ThreadPoolBuilder::new().num_threads(THREADS).build().unwrap();
     let ((), found) = pool.install(|| {
         profile(|| {
             model.loss(&params, (&ids, &offsets), &labels, &options, mode, &mut grads).unwrap();
         })
     });
-    let shared = found.operations.into_iter().filter(|spent| spent.meetings > 0);
+    let shared = found.operations.into_iter().filter(|spent| spent.parallel_regions > 0);
     let named = shared.map(|spent| {
         let [a, b] = spent.operation.sizes;
         let sizes = if a == 0 { String::new() } else { format!(" {a}x{b}") };
-        (format!("{}{sizes}", spent.operation.name), spent.pieces / spent.meetings)
+        (format!("{}{sizes}", spent.operation.name), spent.pieces / spent.parallel_regions)
     });
     named.collect()
 }
@@ -77,17 +78,17 @@ fn pieces(shape: Shape) -> BTreeMap<String, u64> {
 #[test]
 fn the_page_says_how_finely_a_step_is_cut() {
     // It caps the instruction set of its process.
-    testkit::alone("pieces::the_page_says_how_finely_a_step_is_cut", check_the_page);
+    testkit::in_own_process("pieces::the_page_says_how_finely_a_step_is_cut", check_cores_page);
 }
 
-fn check_the_page() {
+fn check_cores_page() {
     // The page has the tables of AVX-512: blocks of bf16 terms are cut otherwise, and so are AVX2's, whose tiles are smaller.
     cap_isa(Isa::Avx512);
     if active_isa() != Isa::Avx512 {
         eprintln!("SKIPPED: this processor has no AVX-512, for which docs/cores.md says how finely a step is cut");
         return;
     }
-    let shape = |d_model, heads, sequences, length| Shape { d_model, heads, sequences, length };
+    let shape = |d_model, heads, sequences, length| StepShape { d_model, heads, sequences, length };
     let shapes = [
         ("4 × 256, 32 × 128 tokens in 2 parts", shape(256, 8, 16, 128)),
         ("6 × 384, 32 × 32 tokens in 2 parts", shape(384, 12, 16, 32)),
@@ -97,7 +98,7 @@ fn check_the_page() {
     let mut table = String::new();
     for (title, shape) in shapes {
         writeln!(table, "| {title} | |\n|---|---|").unwrap();
-        for (operation, pieces) in pieces(shape) {
+        for (operation, pieces) in pieces_per_operation(shape) {
             writeln!(table, "| {operation} | {pieces} |").unwrap();
         }
         writeln!(table).unwrap();

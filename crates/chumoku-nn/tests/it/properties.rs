@@ -37,7 +37,7 @@ fn classifier(position: PositionKind, pooling: Pooling) -> (Classifier, Params<f
         embedding_dropout: 0.1,
         head_dropout: 0.1,
         head_dense: None,
-        input: InputOptions::default(),
+        embeddings: InputEmbeddingsOptions::default(),
     })
     .unwrap();
     let params = Params::init(classifier.layout(), 3);
@@ -46,7 +46,7 @@ fn classifier(position: PositionKind, pooling: Pooling) -> (Classifier, Params<f
 
 /// The logits of sequences, packed in the order given.
 fn logits((model, params): &(Classifier, Params<f32>), sequences: &[Vec<u32>]) -> Vec<Vec<f32>> {
-    let offsets = Offsets::of_lengths(sequences.iter().map(Vec::len));
+    let offsets = Offsets::from_lengths(sequences.iter().map(Vec::len));
     let (logits, _) = model.forward(params, &sequences.concat(), &offsets, Mode::Eval).unwrap();
     logits.rows().into_iter().map(|row| row.to_vec()).collect()
 }
@@ -80,12 +80,12 @@ proptest! {
     #[test]
     fn weights_sum_to_one(batch in sequences()) {
         let (model, params) = classifier(PositionKind::Sinusoidal, Pooling::Mean);
-        let offsets = Offsets::of_lengths(batch.iter().map(Vec::len));
+        let offsets = Offsets::from_lengths(batch.iter().map(Vec::len));
         let (_, cache) = model.forward(&params, &batch.concat(), &offsets, Mode::Eval).unwrap();
         for layer in 0..2 {
             for (sequence, ids) in batch.iter().enumerate() {
                 for head in 0..3 {
-                    let weights = model.weights(&cache, &offsets, layer, sequence, head).unwrap();
+                    let weights = model.attention_weights(&cache, &offsets, layer, sequence, head).unwrap();
                     prop_assert_eq!(weights.dim(), (ids.len(), ids.len()));
                     for row in weights.rows() {
                         prop_assert!((row.sum() - 1.0).abs() < 1e-5 && row.iter().all(|&w| w >= 0.0));
@@ -99,11 +99,11 @@ proptest! {
 /// The encoder's output for one sequence of embeddings, with or without positions.
 fn encode(x: &Array2<f32>, kind: PositionKind) -> Array2<f32> {
     let mut builder = Builder::new();
-    let position = Position::new(&mut builder, kind, 64, 24);
+    let position = PositionEncoding::new(&mut builder, kind, 64, 24);
     let (model, _) = classifier(kind, Pooling::Mean);
     let encoder = Encoder::new(&mut builder, model.config().body.transformer().unwrap()).unwrap();
     let params = Params::init(&builder.finish(), 1);
-    let offsets = Offsets::of_lengths([x.nrows()]);
+    let offsets = Offsets::from_lengths([x.nrows()]);
     let mut x = x.clone();
     position.forward(&params, &mut x, &offsets).unwrap();
     encoder.forward(&params, x, &offsets, Mode::Eval).unwrap().0
@@ -149,15 +149,15 @@ fn soft_attention_tends_to_hard_as_beta_grows() {
 /// As β grows, the layer tends to its hard variant; and hard weights are one-hot.
 #[test]
 fn a_layer_of_soft_attention_tends_to_the_hard_one() {
-    let (x, offsets) = (array(40, 24, 1), Offsets::of_lengths([25, 15]));
+    let (x, offsets) = (array(40, 24, 1), Offsets::from_lengths([25, 15]));
     let run = |options: AttentionOptions| {
         let mut builder = Builder::new();
         let config = MultiHeadAttentionConfig::new(24, 4).unwrap().with_options(options).unwrap();
         let layer = MultiHeadAttention::new(&mut builder, config);
         let params = Params::<f32>::init(&builder.finish(), 1);
-        let input = AttentionInput::of_self(x.view(), &offsets);
+        let input = AttentionInput::self_attention(x.view(), &offsets);
         let (y, cache) = layer.forward(&params, &input, Mode::Eval).unwrap();
-        let weights = layer.weights(&input, &cache, 1, 2).unwrap();
+        let weights = layer.attention_weights(&input, &cache, 1, 2).unwrap();
         (y, weights)
     };
     let none = AttentionOptions { num_key_heads: Some(2), ..AttentionOptions::default() };
@@ -188,13 +188,13 @@ fn slopes_of_alibi() {
 fn dropout_keeps_the_expectation_and_depends_on_the_step() {
     let (model, params) = classifier(PositionKind::Sinusoidal, Pooling::Mean);
     let mut config = model.config().clone();
-    let BodyConfig::Transformer(encoder) = &mut config.body else { panic!("a transformer") };
+    let BackboneConfig::Transformer(encoder) = &mut config.body else { panic!("a transformer") };
     (encoder.dropout, encoder.attention_dropout, config.embedding_dropout, config.head_dropout) = (0.0, 0.0, 0.0, 0.4);
     let model = Classifier::new(config).unwrap();
     let ids: Vec<u32> = (0..30).collect();
-    let offsets = Offsets::of_lengths([30]);
+    let offsets = Offsets::from_lengths([30]);
     let run = |mode| model.forward(&params, &ids, &offsets, mode).unwrap().0;
-    let step = |step| run(Mode::Train(Noise { seed: 1, step }));
+    let step = |step| run(Mode::Train(DropoutSeed { seed: 1, step }));
     assert_eq!(step(1), step(1));
     assert_ne!(step(1), step(2));
 

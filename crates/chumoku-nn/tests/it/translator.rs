@@ -2,7 +2,7 @@
 
 use chumoku_kernels::Real;
 use chumoku_nn::layers::*;
-use chumoku_nn::models::{PairBatch, Translator, TranslatorConfig, TranslatorOptions};
+use chumoku_nn::models::{TranslationBatch, Translator, TranslatorConfig, TranslatorOptions};
 use chumoku_nn::params::Params;
 use ndarray::Array2;
 use testkit::{Random, Tolerance, central_difference, compare};
@@ -38,7 +38,7 @@ fn config(order: NormOrder, position: PositionKind, joint_vocabulary: bool) -> T
 fn random_params<T: Real>(model: &Translator) -> Params<T> {
     let mut params = Params::zeros(model.layout());
     let mut random = Random::new(99);
-    params.values_mut().iter_mut().for_each(|value| *value = T::of(0.5 * random.number()));
+    params.values_mut().iter_mut().for_each(|value| *value = T::round_from(0.5 * random.number()));
     params
 }
 
@@ -47,9 +47,9 @@ fn ids(random: &mut Random, count: usize) -> Vec<u32> {
 }
 
 /// Pairs of these lengths.
-fn batch(lengths: &[[usize; 2]], seed: u64) -> PairBatch {
+fn batch(lengths: &[[usize; 2]], seed: u64) -> TranslationBatch {
     let mut random = Random::new(seed);
-    let mut batch = PairBatch::default();
+    let mut batch = TranslationBatch::default();
     for &[source, target] in lengths {
         let source = ids(&mut random, source);
         batch.push(&source, &ids(&mut random, target), BOUNDARY);
@@ -71,11 +71,11 @@ fn variants() -> Vec<Translator> {
 }
 
 /// The logits of all target tokens, one step after another; sequences leave when they are at their end.
-fn stepwise<T: Real>(model: &Translator, p: &Params<T>, batch: &PairBatch) -> Array2<T> {
-    let source = Offsets::of_lengths(batch.source_lengths.iter().copied());
-    let target = Offsets::of_lengths(batch.target_lengths.iter().copied());
+fn stepwise<T: Real>(model: &Translator, p: &Params<T>, batch: &TranslationBatch) -> Array2<T> {
+    let source = Offsets::from_lengths(batch.source_lengths.iter().copied());
+    let target = Offsets::from_lengths(batch.target_lengths.iter().copied());
     let memory = model.encode(p, &batch.source, &source).unwrap();
-    let mut state = model.start(p, Memory { output: memory.view(), offsets: &source }, 2).unwrap();
+    let mut state = model.start_decoding(p, Memory { output: memory.view(), offsets: &source }, 2).unwrap();
     let mut logits = Array2::from_elem((target.tokens(), 23), T::ZERO);
     let mut there: Vec<usize> = (0..target.sequences()).collect();
     for step in 0.. {
@@ -125,17 +125,17 @@ fn hypotheses_share_their_source() {
     let model = &variants()[0];
     let p = random_params::<f64>(model);
     let pairs = batch(&[[3, 1], [5, 1]], 2);
-    let source = Offsets::of_lengths(pairs.source_lengths.iter().copied());
+    let source = Offsets::from_lengths(pairs.source_lengths.iter().copied());
     let memory = model.encode(&p, &pairs.source, &source).unwrap();
     let memory = Memory { output: memory.view(), offsets: &source };
-    let mut shared = model.start(&p, memory, 4).unwrap();
+    let mut shared = model.start_decoding(&p, memory, 4).unwrap();
     model.step(&p, &[BOUNDARY; 2], &[1, 1], &mut shared).unwrap();
     // Two hypotheses of the first source, three of the second.
     shared.select(&[0, 0, 1, 1, 1], &[0, 1]).unwrap();
     let tokens = [4, 9, 7, 1, 20];
     let found = model.step(&p, &tokens, &[2, 3], &mut shared).unwrap();
     for (row, (token, source)) in tokens.into_iter().zip([0, 0, 1, 1, 1]).enumerate() {
-        let mut alone = model.start(&p, memory, 4).unwrap();
+        let mut alone = model.start_decoding(&p, memory, 4).unwrap();
         alone.select(&[source], &[source]).unwrap();
         model.step(&p, &[BOUNDARY], &[1], &mut alone).unwrap();
         let expected = model.step(&p, &[token], &[1], &mut alone).unwrap();
@@ -167,7 +167,7 @@ fn later_tokens_and_other_pairs_change_nothing() {
 
 #[test]
 fn gradients_are_those_of_the_loss() {
-    let mode = Mode::Train(Noise { seed: 5, step: 17 });
+    let mode = Mode::Train(DropoutSeed { seed: 5, step: 17 });
     for model in variants() {
         // As small as it can be: every parameter takes two passes. A layer below another is enough.
         let mut config = model.config().clone();
@@ -213,5 +213,5 @@ fn what_does_not_fit_is_refused() {
     assert!(model.loss(&p, &bad, 0.0, Mode::Eval, None).is_err());
     // Learned positions end.
     assert!(model.loss(&p, &batch(&[[41, 3]], 6), 0.0, Mode::Eval, None).unwrap_err().to_string().contains("40"));
-    assert!(model.loss(&p, &PairBatch::default(), 0.0, Mode::Eval, None).is_err());
+    assert!(model.loss(&p, &TranslationBatch::default(), 0.0, Mode::Eval, None).is_err());
 }

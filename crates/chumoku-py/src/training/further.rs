@@ -2,21 +2,21 @@
 
 use super::Run;
 use chumoku::data::ReadOptions;
-use chumoku::nn::Network;
-use chumoku::train::{Event, Known, Rehearsal, SourceData, Tells, Training};
-use chumoku::{Cell, Error};
+use chumoku::nn::BackboneKind;
+use chumoku::train::{BaseModel, PredictionKind, ReplayData, SourceData, TrainEvent, Training};
+use chumoku::{Error, RecurrentCell};
 use std::path::Path;
 
 /// In the place of a file of old rows: there are none.
 const NONE: &str = "none";
 
 /// The model of one's own that is to be trained further, if it is one.
-pub(super) fn known(run: &Run) -> Result<Option<Known>, Error> {
+pub(super) fn known(run: &Run) -> Result<Option<BaseModel>, Error> {
     let (is_other, is_tagger) = (matches!(run.model.as_str(), "translator" | "language_model"), run.model == "tagger");
     let folder = run.from_pretrained.as_deref().filter(|_| !is_other);
-    let known = folder.map(Known::of).transpose()?.flatten();
+    let known = folder.map(BaseModel::read).transpose()?.flatten();
     // What a tagger cannot start from is said where it is read.
-    let known = known.filter(|known| !is_tagger || known.tells == Tells::Spans);
+    let known = known.filter(|known| !is_tagger || known.tells == PredictionKind::Spans);
     // Without old rows, what was fine-tuned is an encoder to start from.
     let known = known.filter(|known| run.old.is_some() || !known.is_fine_tuned || is_tagger);
     let Some((mut known, folder)) = known.zip(folder) else {
@@ -31,12 +31,12 @@ pub(super) fn known(run: &Run) -> Result<Option<Known>, Error> {
     };
     let folder = folder.display();
     let (task, answers) = match known.tells {
-        Tells::Labels => ("labels", "labels"),
-        Tells::Number => ("number", "numbers"),
-        Tells::Spans => ("class", "spans"),
+        PredictionKind::Labels => ("labels", "labels"),
+        PredictionKind::Number => ("number", "numbers"),
+        PredictionKind::Spans => ("class", "spans"),
         _ => ("class", "labels"),
     };
-    let is_of_task = run.task == task && is_tagger == (known.tells == Tells::Spans);
+    let is_of_task = run.task == task && is_tagger == (known.tells == PredictionKind::Spans);
     if run.old.is_none() && is_of_task {
         return Err(Error::Setting(format!(
             "from_pretrained: {folder} is a model of your own, which learns its old rows again with the new ones, or it would forget \
@@ -55,9 +55,9 @@ pub(super) fn known(run: &Run) -> Result<Option<Known>, Error> {
     ];
     if let Some((name, _)) = refused.into_iter().find(|(_, is_given)| *is_given) {
         let what = match known.tells {
-            Tells::Labels => "any number of labels a text",
-            Tells::Number => "a number a text",
-            Tells::Spans => "labels of words",
+            PredictionKind::Labels => "any number of labels a text",
+            PredictionKind::Number => "a number a text",
+            PredictionKind::Spans => "labels of words",
             _ => "one class a text",
         };
         return Err(Error::Setting(format!(
@@ -82,29 +82,29 @@ pub(super) fn known(run: &Run) -> Result<Option<Known>, Error> {
 }
 
 /// What its model is called.
-pub(super) fn model_of(known: &Known) -> &'static str {
+pub(super) fn model_of(known: &BaseModel) -> &'static str {
     match known.network {
-        None if known.tells == Tells::Spans => "tagger",
+        None if known.tells == PredictionKind::Spans => "tagger",
         None => "ngrams",
-        Some(Network::Transformer) => "transformer",
-        Some(Network::Recurrent(Cell::Lstm)) => "lstm",
-        Some(Network::Recurrent(Cell::Gru)) => "gru",
-        Some(Network::Recurrent(_)) => "rnn",
+        Some(BackboneKind::Transformer) => "transformer",
+        Some(BackboneKind::Recurrent(RecurrentCell::Lstm)) => "lstm",
+        Some(BackboneKind::Recurrent(RecurrentCell::Gru)) => "gru",
+        Some(BackboneKind::Recurrent(_)) => "rnn",
     }
 }
 
 /// The old rows, if they are learnt again, and the new ones, as `load` reads them from a file under a name.
-pub(super) fn data<D: Rehearsal>(
+pub(super) fn data<D: ReplayData>(
     run: &Run,
-    known: &Known,
+    known: &BaseModel,
     mut read: ReadOptions,
     load: impl Fn(&Path, &ReadOptions, &str) -> Result<D::File, Error>,
     training: &mut Training<'_>,
 ) -> Result<D, Error> {
-    read.beside = known.asked();
+    read.features = known.column_requests();
     // Rows of Python are in files for a while: there is nothing to be remembered.
     let load = |file: &Path, name: &str| Ok::<_, Error>(SourceData::new(None, load(file, &read, name)?, [None, None]));
-    let mut note = |text: String| (training.observe)(Event::Said("note", text));
+    let mut note = |text: String| (training.observe)(TrainEvent::Message("note", text));
     let old = match run.old.as_deref().filter(|old| *old != Path::new(NONE)) {
         None => None,
         Some(file) => Some(D::again(known, None, load(file, "old")?)?),
@@ -117,7 +117,7 @@ pub(super) fn data<D: Rehearsal>(
         );
     }
     let mut data = D::further(known, old.as_ref(), load(&run.file, "fit(X, y)")?, old.is_some())?;
-    let seen = known.held_out_again(&data.new_held_out());
+    let seen = known.seen_held_out_note(&data.new_held_out());
     data.notes().extend(seen);
     data.notes().iter().for_each(|text| note(text.clone()));
     Ok(data)

@@ -10,21 +10,21 @@ mod further;
 use crate::outputs::ReadPath;
 use crate::pool;
 use crate::wording::{error, of_python};
-use chumoku::data::PairParts;
+use chumoku::data::PairSplit;
 use chumoku::data::{
-    DataFiles, DocumentBreaks, LEAST_CHARACTERS, LabelOptions, ReadOptions, VALID_SHARE, load_documents,
-    load_label_sets, load_labelled, load_pairs, load_scores, load_spans,
+    DataFiles, DocumentBreaks, LabelOptions, MIN_CHARACTERS, ReadOptions, VALIDATION_FRACTION, load_documents,
+    load_labeled, load_multi_label, load_pairs, load_scores, load_spans,
 };
-use chumoku::hierarchy::Paths;
-use chumoku::nn::Network;
-use chumoku::row::Asked;
-use chumoku::text::Unit;
+use chumoku::hierarchy::HierarchySource;
+use chumoku::nn::BackboneKind;
+use chumoku::row::FeatureRequest;
+use chumoku::text::TokenizationUnit;
 use chumoku::train::{
-    Adjusted, ClassWeights, Event, Freeze, Known, Setting, TaggerData, TrainOptions, Training, TrainingData,
-    TuneBudget, row_weights, train_labels, train_language_model, train_ngram_classifier, train_ngram_labels,
-    train_ngram_number, train_number, train_tagger, train_translator, tune, tune_ngrams,
+    BaseModel, ClassWeights, Freeze, Setting, SettingOverrides, TaggerData, TrainEvent, TrainOptions, Training,
+    TrainingData, TuneBudget, row_weights, train_labels, train_language_model, train_ngram_classifier,
+    train_ngram_labels, train_ngram_number, train_number, train_tagger, train_translator, tune, tune_ngrams,
 };
-use chumoku::{Cell, Error, Optimize, Precision};
+use chumoku::{Error, Optimize, Precision, RecurrentCell};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -38,7 +38,7 @@ pub(crate) const OFTEN: Duration = Duration::from_millis(250);
 
 /// How exact matrix products are, by name.
 pub(crate) fn precision(name: &str) -> PyResult<Precision> {
-    Precision::named(name).ok_or_else(|| unknown("precision", name, &Precision::ALL.map(|known| known.name())))
+    Precision::from_name(name).ok_or_else(|| unknown("precision", name, &Precision::ALL.map(|known| known.name())))
 }
 
 fn unknown(what: &str, found: &str, known: &[&str]) -> PyErr {
@@ -103,11 +103,11 @@ enum Weights {
 /// What is trained.
 #[derive(Clone, Copy)]
 enum Kind {
-    Classifier(Network),
+    Classifier(BackboneKind),
     /// With a network beside n-grams, or n-grams alone.
-    Labels(Option<Network>),
+    Labels(Option<BackboneKind>),
     /// The same.
-    Number(Option<Network>),
+    Number(Option<BackboneKind>),
     Ngrams,
     Tagger,
     Translator,
@@ -116,12 +116,12 @@ enum Kind {
 
 impl Run {
     /// What is trained; of a classifier that is trained further, its own kind.
-    fn kind(&self, known: Option<&Known>) -> PyResult<Kind> {
+    fn kind(&self, known: Option<&BaseModel>) -> PyResult<Kind> {
         let kind = match known.map_or(self.model.as_str(), |known| further::model_of(known)) {
-            "transformer" => Kind::Classifier(Network::Transformer),
-            "rnn" => Kind::Classifier(Network::Recurrent(Cell::Rnn)),
-            "lstm" => Kind::Classifier(Network::Recurrent(Cell::Lstm)),
-            "gru" => Kind::Classifier(Network::Recurrent(Cell::Gru)),
+            "transformer" => Kind::Classifier(BackboneKind::Transformer),
+            "rnn" => Kind::Classifier(BackboneKind::Recurrent(RecurrentCell::Rnn)),
+            "lstm" => Kind::Classifier(BackboneKind::Recurrent(RecurrentCell::Lstm)),
+            "gru" => Kind::Classifier(BackboneKind::Recurrent(RecurrentCell::Gru)),
             "ngrams" => Kind::Ngrams,
             "translator" => Kind::Translator,
             "language_model" => Kind::LanguageModel,
@@ -175,9 +175,9 @@ impl Run {
         };
         options.tokens = match self.tokens.as_deref() {
             None => None,
-            Some("subwords") => Some(Unit::Subwords),
-            Some("characters") => Some(Unit::Characters),
-            Some("words") => Some(Unit::Words),
+            Some("subwords") => Some(TokenizationUnit::Subwords),
+            Some("characters") => Some(TokenizationUnit::Characters),
+            Some("words") => Some(TokenizationUnit::Words),
             Some(other) => return Err(unknown("tokens", other, &["subwords", "characters", "words"])),
         };
         let freeze = match self.freeze.as_deref() {
@@ -203,9 +203,9 @@ impl Run {
     }
 
     /// Settings by name.
-    fn set(&self, kind: Kind) -> PyResult<Adjusted> {
-        let Some(settings) = &self.settings else { return Ok(Adjusted::default()) };
-        let set: Adjusted =
+    fn set(&self, kind: Kind) -> PyResult<SettingOverrides> {
+        let Some(settings) = &self.settings else { return Ok(SettingOverrides::default()) };
+        let set: SettingOverrides =
             settings.parse().map_err(|problem: String| PyValueError::new_err(format!("settings: {problem}")))?;
         let has_network = !matches!(kind, Kind::Ngrams | Kind::Labels(None) | Kind::Number(None));
         set.check(has_network, self.from_pretrained.is_some()).map_err(|failed| error(&failed))?;
@@ -229,18 +229,18 @@ impl Run {
     }
 
     /// Reads the rows and trains. Returns what `metrics.json` holds.
-    fn work(&self, kind: Kind, known: Option<&Known>, mut training: Training<'_>) -> Result<String, Error> {
+    fn work(&self, kind: Kind, known: Option<&BaseModel>, mut training: Training<'_>) -> Result<String, Error> {
         let mut read = ReadOptions::default();
         read.text = Some(if self.pairs { "text_1,text_2" } else { "text" }.into());
         // Python has read the labels.
         read.missing = Some(Vec::new());
         read.merge_labels = self.merge_labels.then(|| known.map(|known| known.labels.clone()).unwrap_or_default());
-        let asked = |(name, kind): &(String, Option<String>)| Asked {
+        let asked = |(name, kind): &(String, Option<String>)| FeatureRequest {
             name: name.clone(),
             kind: kind.clone(),
-            ..Asked::default()
+            ..FeatureRequest::default()
         };
-        read.beside = self.columns.iter().map(asked).collect();
+        read.features = self.columns.iter().map(asked).collect();
         let budget = match self.tune {
             None => None,
             Some(Budget::Trials(trials)) => Some(TuneBudget::Trials(trials)),
@@ -255,16 +255,20 @@ impl Run {
                 let data = match known {
                     Some(known) => {
                         let load = |file: &Path, read: &ReadOptions, name: &str| {
-                            let mut rows = load_labelled(file, read)?.with_path(Path::new(name));
+                            let mut rows = load_labeled(file, read)?.with_path(Path::new(name));
                             rows.weights = self.weights_of(file, rows.examples.len())?;
                             Ok(rows)
                         };
                         further::data(self, known, read, load, &mut training)?
                     }
                     None => {
-                        let mut rows = load_labelled(&self.file, &read)?;
+                        let mut rows = load_labeled(&self.file, &read)?;
                         rows.weights = self.weights_of(&self.file, rows.examples.len())?;
-                        let tree = Paths::tree_of(self.hierarchy.as_deref(), &mut rows, [&mut None, &mut None])?;
+                        let tree = HierarchySource::build_class_tree(
+                            self.hierarchy.as_deref(),
+                            &mut rows,
+                            [&mut None, &mut None],
+                        )?;
                         let mut data = TrainingData::new(&rows, None, None)?;
                         data.hierarchy = tree.map(|(tree, _)| tree);
                         data
@@ -282,7 +286,7 @@ impl Run {
                 let data = match known {
                     Some(known) => {
                         let load = |file: &Path, read: &ReadOptions, name: &str| {
-                            let sets = load_label_sets(file, read, &LabelOptions::default())?;
+                            let sets = load_multi_label(file, read, &LabelOptions::default())?;
                             let mut sets = sets.with_path(Path::new(name));
                             sets.weights = self.weights_of(file, sets.examples.len())?;
                             Ok(sets)
@@ -290,10 +294,14 @@ impl Run {
                         further::data(self, known, read, load, &mut training)?
                     }
                     None => {
-                        let mut sets = load_label_sets(&self.file, &read, &LabelOptions::default())?;
+                        let mut sets = load_multi_label(&self.file, &read, &LabelOptions::default())?;
                         sets.weights = self.weights_of(&self.file, sets.examples.len())?;
-                        let tree = Paths::tree_of_sets(self.hierarchy.as_deref(), &mut sets, [&mut None, &mut None])?;
-                        let mut data = TrainingData::of_sets(&sets, None, None)?;
+                        let tree = HierarchySource::build_label_tree(
+                            self.hierarchy.as_deref(),
+                            &mut sets,
+                            [&mut None, &mut None],
+                        )?;
+                        let mut data = TrainingData::from_label_sets(&sets, None, None)?;
                         data.hierarchy = tree.map(|(tree, _)| tree);
                         data
                     }
@@ -317,7 +325,7 @@ impl Run {
                     None => {
                         let mut scores = load_scores(&self.file, &read)?;
                         scores.weights = self.weights_of(&self.file, scores.examples.len())?;
-                        TrainingData::of_scores(&scores, None, None)?
+                        TrainingData::from_scores(&scores, None, None)?
                     }
                 };
                 match network {
@@ -341,18 +349,18 @@ impl Run {
             Kind::Translator => {
                 let pairs = load_pairs(&DataFiles::One(self.file.clone()), &ReadOptions::default())?;
                 let names = pairs.names.clone();
-                train_translator(&PairParts::new(&pairs, None, None)?, names, training)?.metrics
+                train_translator(&PairSplit::new(&pairs, None, None)?, names, training)?.metrics
             }
             Kind::LanguageModel => {
                 let documents = load_documents(&self.file, DocumentBreaks::Auto, &read)?;
                 let found: usize = documents.texts.iter().map(|text| text.chars().count()).sum();
-                if found < LEAST_CHARACTERS {
+                if found < MIN_CHARACTERS {
                     let path = self.file.display();
                     return Err(Error::Setting(format!(
-                        "{path}: expected at least {LEAST_CHARACTERS} characters to learn from, found {found}"
+                        "{path}: expected at least {MIN_CHARACTERS} characters to learn from, found {found}"
                     )));
                 }
-                train_language_model(&documents.split(0, VALID_SHARE, 0.0), training)?.metrics
+                train_language_model(&documents.split(0, VALIDATION_FRACTION, 0.0), training)?.metrics
             }
         }
         .to_string())
@@ -368,20 +376,20 @@ enum Told {
 }
 
 impl Told {
-    fn of(event: &Event<'_>, last: &mut Option<Instant>) -> Option<Told> {
+    fn of(event: &TrainEvent<'_>, last: &mut Option<Instant>) -> Option<Told> {
         Some(match event {
-            Event::Said(about, text) | Event::Working(about, text) => Told::Said(about, of_python(text)),
-            Event::Ready { steps, done, expected, .. } => {
+            TrainEvent::Message(about, text) | TrainEvent::Progress(about, text) => Told::Said(about, of_python(text)),
+            TrainEvent::Estimated { steps, steps_done: done, remaining: expected, .. } => {
                 Told::Ready { steps: *steps, done: *done, seconds: expected.as_secs_f64() }
             }
-            Event::Step { step, loss, tokens_per_second } => {
+            TrainEvent::Step { step, loss, tokens_per_second } => {
                 if last.is_some_and(|last| last.elapsed() < OFTEN) {
                     return None;
                 }
                 *last = Some(Instant::now());
                 Told::Step { step: *step, loss: *loss, tokens_per_second: *tokens_per_second }
             }
-            Event::Evaluated { epoch, loss, metrics, is_best, .. } => {
+            TrainEvent::Evaluated { epoch, loss, metrics, is_best, .. } => {
                 let metrics = metrics.iter().map(|metric| (metric.key, metric.value)).collect();
                 Told::Evaluated { epoch: *epoch, loss: *loss, metrics, is_best: *is_best }
             }
@@ -441,7 +449,7 @@ pub(crate) fn train(py: Python<'_>, run: &Bound<'_, PyDict>, progress: Option<Py
     let (sender, told) = mpsc::channel();
     let work = |sender: Sender<Told>| {
         let mut last = None;
-        let mut training = Training::to(out);
+        let mut training = Training::new(out);
         training.options = options;
         training.stop = halt;
         training.observe = Box::new(|event| {

@@ -5,7 +5,7 @@
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
-use chumoku_view::{content_hash, framed_hashes, house_style};
+use chumoku_view::{content_hash, framed_hashes, shared_style};
 use std::sync::OnceLock;
 
 const TEMPLATE: &str = include_str!("page.html");
@@ -26,17 +26,17 @@ const SCRIPT: &str = concat!(
 );
 
 /// The page with what its headers say.
-struct Page {
+struct IndexPage {
     html: String,
     policy: HeaderValue,
-    tag: HeaderValue,
+    etag: HeaderValue,
 }
 
-fn page() -> &'static Page {
-    static PAGE: OnceLock<Page> = OnceLock::new();
+fn index_page() -> &'static IndexPage {
+    static PAGE: OnceLock<IndexPage> = OnceLock::new();
     PAGE.get_or_init(|| {
         let lines = |text: &str| text.replace("\r\n", "\n");
-        let (style, script) = (lines(house_style()) + &lines(STYLE), lines(SCRIPT));
+        let (style, script) = (lines(shared_style()) + &lines(STYLE), lines(SCRIPT));
         let html = lines(TEMPLATE).replace("@@STYLE@@", &style).replace("@@SCRIPT@@", &script);
         // What explanations run in their frames is allowed here too: frames without an address have this policy and their own.
         let [scripts, styles] = framed_hashes();
@@ -51,20 +51,20 @@ fn page() -> &'static Page {
         );
         let header = |text: String| HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static("''"));
         let tag = header(format!("\"{}\"", content_hash(&html)));
-        Page { html, policy: header(policy), tag }
+        IndexPage { html, policy: header(policy), etag: tag }
     })
 }
 
 /// Whether the page is asked for: a browser says that it takes HTML.
-pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
+pub(crate) fn accepts_html(headers: &HeaderMap) -> bool {
     let accepts = headers.get_all(header::ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
     accepts.flat_map(|value| value.split(',')).any(|kind| kind.trim_start().starts_with("text/html"))
 }
 
 /// The page, unless the browser has it.
 pub(crate) fn reply(headers: &HeaderMap) -> Response {
-    let page = page();
-    let is_known = headers.get(header::IF_NONE_MATCH) == Some(&page.tag);
+    let page = index_page();
+    let is_known = headers.get(header::IF_NONE_MATCH) == Some(&page.etag);
     let body = if is_known { Body::empty() } else { Body::from(page.html.as_str()) };
     let mut response = Response::new(body);
     if is_known {
@@ -78,7 +78,7 @@ pub(crate) fn reply(headers: &HeaderMap) -> Response {
     // It is asked for each time, and sent only when it is another.
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     headers.insert(header::VARY, HeaderValue::from_static("Accept"));
-    headers.insert(header::ETAG, page.tag.clone());
+    headers.insert(header::ETAG, page.etag.clone());
     response
 }
 
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn the_page_is_one_file_that_keeps_its_rules() {
-        let html = &page().html;
+        let html = &index_page().html;
         assert!(!html.contains("@@"));
         let banned =
             ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function(", "import(", "src="];
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn the_policy_names_every_script_and_style() {
-        let Page { html, policy, .. } = page();
+        let IndexPage { html, policy, .. } = index_page();
         let policy = policy.to_str().unwrap();
         for (open, close) in [("<script>", "</script>"), ("<style>", "</style>")] {
             let (_, rest) = html.split_once(open).unwrap();
@@ -116,9 +116,9 @@ mod tests {
         let wanted = |accept: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
-            is_wanted(&headers)
+            accepts_html(&headers)
         };
         assert!(wanted("text/html,application/xhtml+xml,*/*;q=0.8") && wanted("application/xml, text/html;q=0.5"));
-        assert!(!wanted("*/*") && !wanted("application/json") && !is_wanted(&HeaderMap::new()));
+        assert!(!wanted("*/*") && !wanted("application/json") && !accepts_html(&HeaderMap::new()));
     }
 }

@@ -3,17 +3,17 @@
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
-use super::error::{DataError, Place, Role};
+use super::error::{ColumnRole, DataError, SourceLocation};
 use super::format::{Format, ReadOptions};
 use super::label_variants::merge_labels;
-use super::look::columns::{Columns, no_column};
-use super::look::label_kind::{LabelKind, some_labels};
-use super::look::reasons::label_wanted;
-use super::record::{Layout, Record, Skipped};
-use super::row_files::RowFiles;
-use super::source::{Records, Source};
-use crate::beside::Asked;
-use crate::lang::wording::{did_you_mean, joined, listed};
+use super::record::{Record, SkippedRows, TableLayout};
+use super::row_origins::RowOrigins;
+use super::schema_inference::columns::{ColumnChoice, no_column};
+use super::schema_inference::label_kind::{LabelKind, quote_some_labels};
+use super::schema_inference::reasons::label_description;
+use super::source::{Records, RowSource};
+use crate::feature_columns::FeatureRequest;
+use crate::lang::wording::{did_you_mean, join_names, list_names};
 use crate::tr;
 
 /// Most classes of a label column (5,000); more are identifiers, not classes.
@@ -40,23 +40,23 @@ pub struct Dataset {
     /// Its texts with their labels, in the order of the file.
     pub examples: Vec<Example>,
     /// The rows that were left out.
-    pub skipped: Skipped,
+    pub skipped: SkippedRows,
     /// What the file was taken for and why, in one line.
     pub description: String,
     /// The format and the names of the columns.
-    pub layout: Layout,
+    pub layout: TableLayout,
     /// The columns in use.
-    pub columns: Columns,
+    pub columns: ColumnChoice,
     /// The columns beside the text, as they were asked for.
-    pub beside: Vec<Asked>,
+    pub features: Vec<FeatureRequest>,
     /// How much each row counts in training; all alike if absent.
     pub weights: Option<Vec<f32>>,
     /// Whether somebody has named the label column.
-    is_label_asked: bool,
+    is_label_requested: bool,
     /// Columns in no use that could be the label.
-    could_be_labels: Vec<String>,
+    label_candidates: Vec<String>,
     /// The files of the rows.
-    pub(crate) files: RowFiles,
+    pub(crate) files: RowOrigins,
 }
 
 /// Reads a labelled file whole.
@@ -65,9 +65,9 @@ pub struct Dataset {
 ///
 /// Whatever is wrong with the file. A file of one class, or of one row, is no error here, because a test file may well
 /// be such; [`Dataset::check_trainable`] asks for more.
-pub fn load_labelled(path: &Path, options: &ReadOptions) -> Result<Dataset, DataError> {
+pub fn load_labeled(path: &Path, options: &ReadOptions) -> Result<Dataset, DataError> {
     let options = ReadOptions { require_label: true, pairs: true, ..options.clone() };
-    Source::open(path, &options)?.into_dataset()
+    RowSource::open(path, &options)?.into_dataset()
 }
 
 /// Reads a labelled file whole. Rows whose text or label is empty are no error: they come apart from the others, as they are.
@@ -75,14 +75,14 @@ pub fn load_labelled(path: &Path, options: &ReadOptions) -> Result<Dataset, Data
 /// # Errors
 ///
 /// As for [`load_labelled`].
-pub fn load_with_gaps(path: &Path, options: &ReadOptions) -> Result<(Dataset, Vec<Example>), DataError> {
+pub fn load_with_incomplete_rows(path: &Path, options: &ReadOptions) -> Result<(Dataset, Vec<Example>), DataError> {
     let options = ReadOptions { require_label: true, require_text: false, pairs: true, ..options.clone() };
     let mut gaps = Vec::new();
-    let dataset = Source::open(path, &options)?.collect(Some(&mut gaps))?;
+    let dataset = RowSource::open(path, &options)?.collect(Some(&mut gaps))?;
     Ok((dataset, gaps))
 }
 
-impl Source {
+impl RowSource {
     /// Reads the labelled texts of an opened file.
     ///
     /// # Errors
@@ -96,17 +96,17 @@ impl Source {
     /// The labelled texts; rows in which one of the two is empty go to `gaps`, where there is a place for them.
     fn collect(self, mut gaps: Option<&mut Vec<Example>>) -> Result<Dataset, DataError> {
         let (layout, columns, description) = (self.layout().clone(), self.columns().clone(), self.describe());
-        let (files, beside) = (RowFiles::one(&layout.path, self.place(0).is_row), self.asked_beside());
-        let (is_label_asked, could_be_labels) = (self.is_label_asked(), self.could_be_labels());
+        let (files, beside) = (RowOrigins::one(&layout.path, self.location(0).is_row), self.requested_features());
+        let (is_label_asked, could_be_labels) = (self.is_label_requested(), self.label_candidates());
         let Some(label_column) = columns.label else {
             let columns = layout.column_title(columns.text);
-            return Err(no_column(&layout, Role::Label, label_wanted(), columns));
+            return Err(no_column(&layout, ColumnRole::Label, label_description(), columns));
         };
         let mut records = self.records();
         let (mut examples, mut classes) = (Vec::new(), HashSet::new());
         while let Some(record) = records.next() {
             let record = record?;
-            let lacks_label = records.source().lacks_label(&record, label_column);
+            let lacks_label = records.source().is_label_missing(&record, label_column);
             let lacks_text = record.field(columns.text).trim().is_empty();
             if let Some(gaps) = gaps.as_deref_mut().filter(|_| lacks_text || lacks_label) {
                 let text = record.field(columns.text).trim().to_owned();
@@ -114,19 +114,19 @@ impl Source {
                 gaps.push(Example { text, label, line: record.line });
                 continue;
             }
-            let example = match example(&record, &records, label_column) {
+            let example = match labeled_example(&record, &records, label_column) {
                 Ok(example) => example,
                 Err(error) => {
-                    records.leave_out(error)?;
+                    records.skip_row(error)?;
                     continue;
                 }
             };
             if !classes.contains(&example.label) {
                 if classes.len() == MAX_CLASSES {
-                    if let Some(kind) = LabelKind::of(&labels(&examples), is_label_asked) {
-                        return Err(no_classes(&layout, label_column, &examples, kind, &could_be_labels));
+                    if let Some(kind) = LabelKind::detect(&labels(&examples), is_label_asked) {
+                        return Err(no_classes_error(&layout, label_column, &examples, kind, &could_be_labels));
                     }
-                    let place = records.source().place(example.line);
+                    let place = records.source().location(example.line);
                     let column = layout.column_title(label_column);
                     return Err(DataError::TooManyClasses { place, limit: MAX_CLASSES, column });
                 }
@@ -136,7 +136,7 @@ impl Source {
         }
         let skipped = records.skipped().clone();
         let path = layout.path.clone();
-        if let Some(known) = records.source().merges() {
+        if let Some(known) = records.source().merged_labels() {
             merge_labels(examples.iter_mut().map(|example: &mut Example| &mut example.label), known);
         }
         if examples.is_empty() {
@@ -149,10 +149,10 @@ impl Source {
             description,
             layout,
             columns,
-            beside,
+            features: beside,
             weights: None,
-            is_label_asked,
-            could_be_labels,
+            is_label_requested: is_label_asked,
+            label_candidates: could_be_labels,
             files,
         })
     }
@@ -163,8 +163,14 @@ fn labels(examples: &[Example]) -> Vec<&str> {
 }
 
 /// The error of a label column that holds no classes; `others` could be the label.
-fn no_classes(layout: &Layout, column: usize, examples: &[Example], kind: LabelKind, others: &[String]) -> DataError {
-    let others = joined(&others[..others.len().min(8)]);
+fn no_classes_error(
+    layout: &TableLayout,
+    column: usize,
+    examples: &[Example],
+    kind: LabelKind,
+    others: &[String],
+) -> DataError {
+    let others = join_names(&others[..others.len().min(8)]);
     let advice = match others.is_empty() {
         true => tr!("sort the values into a few classes", "値を少数のクラスにまとめてください"),
         false => tr!(
@@ -177,23 +183,23 @@ fn no_classes(layout: &Layout, column: usize, examples: &[Example], kind: LabelK
         path: layout.path.clone(),
         column: layout.column_title(column),
         found: [classes.len() as u64, examples.len() as u64],
-        examples: some_labels(&labels(examples)).into(),
+        examples: quote_some_labels(&labels(examples)).into(),
         looks_like: kind.describe().into(),
         advice: advice.into(),
     }
 }
 
 /// Takes the text, which has been checked, and the label out of a row.
-fn example(record: &Record, records: &Records, label: usize) -> Result<Example, DataError> {
-    let label = records.source().label_of(record, label)?.trim().to_owned();
-    let text = records.source().text_of(record).into_owned();
+fn labeled_example(record: &Record, records: &Records, label: usize) -> Result<Example, DataError> {
+    let label = records.source().row_label(record, label)?.trim().to_owned();
+    let text = records.source().row_text(record).into_owned();
     Ok(Example { text, label, line: record.line })
 }
 
 impl Dataset {
     /// The place of an example, counted from 0.
-    pub fn place(&self, row: usize) -> Place {
-        self.files.place(row, self.examples.get(row).map_or(0, |example| example.line))
+    pub fn location(&self, row: usize) -> SourceLocation {
+        self.files.location(row, self.examples.get(row).map_or(0, |example| example.line))
     }
 
     /// The distinct labels, sorted.
@@ -220,10 +226,10 @@ impl Dataset {
             };
             return Err(DataError::OneClass { path, label: label.clone(), rows, column });
         }
-        match (LabelKind::of(&labels(&self.examples), self.is_label_asked), self.columns.label) {
+        match (LabelKind::detect(&labels(&self.examples), self.is_label_requested), self.columns.label) {
             // In front of each text of a fastText file stands a label and nothing else.
             (Some(kind), Some(column)) if self.layout.format != Format::FastText => {
-                Err(no_classes(&self.layout, column, &self.examples, kind, &self.could_be_labels))
+                Err(no_classes_error(&self.layout, column, &self.examples, kind, &self.label_candidates))
             }
             _ => Ok(()),
         }
@@ -239,9 +245,9 @@ impl Dataset {
         match self.examples.iter().enumerate().find(|(_, example)| !names.contains(example.label.as_str())) {
             None => Ok(()),
             Some((row, example)) => Err(DataError::UnknownLabel {
-                place: self.place(row),
+                place: self.location(row),
                 label: example.label.clone(),
-                known: listed(known).into(),
+                known: list_names(known).into(),
                 hint: did_you_mean(&example.label, known.iter().map(AsRef::as_ref)).into(),
             }),
         }

@@ -4,13 +4,13 @@ use std::io::{self, Read};
 
 use encoding_rs::{Decoder, DecoderResult, Encoding};
 
-use super::gzip::Fault;
+use super::gzip::StreamFault;
 
 /// Bytes taken from the input at a time.
 const CHUNK: usize = 16 * 1024;
 
 /// The encoding to name in a hint for a line that is not UTF-8: the first of the common ones that makes sense of it.
-pub(crate) fn likely_encoding(line: &[u8]) -> &'static str {
+pub(crate) fn guess_encoding(line: &[u8]) -> &'static str {
     for (encoding, name) in [(encoding_rs::SHIFT_JIS, "shift_jis"), (encoding_rs::EUC_JP, "euc-jp")] {
         if let Some(text) = encoding.decode_without_bom_handling_and_without_replacement(line) {
             // Either of the two makes characters of almost anything; Japanese text has kana in it.
@@ -26,9 +26,9 @@ pub(crate) fn likely_encoding(line: &[u8]) -> &'static str {
 }
 
 /// Multi-byte characters of UTF-8 after which a text is taken for it.
-const SURE: usize = 8;
+const CONCLUSIVE_CHARACTERS: usize = 8;
 /// How many are enough where the whole text is known: bytes of other encodings of several bytes make a few by chance.
-const ENOUGH: [usize; 2] = [1, 4];
+const SUFFICIENT_CHARACTERS: [usize; 2] = [1, 4];
 
 /// Tells whether bytes are UTF-8 with characters beyond ASCII. Texts in another encoding practically never are.
 #[derive(Default)]
@@ -41,8 +41,8 @@ pub(crate) struct Utf8Evidence {
 
 impl Utf8Evidence {
     /// Looks at further bytes.
-    pub(crate) fn take(&mut self, bytes: &[u8]) {
-        if self.is_broken || self.characters >= SURE {
+    pub(crate) fn feed(&mut self, bytes: &[u8]) {
+        if self.is_broken || self.characters >= CONCLUSIVE_CHARACTERS {
             return;
         }
         let joined;
@@ -65,20 +65,21 @@ impl Utf8Evidence {
                 std::str::from_utf8(valid).unwrap_or_default()
             }
         };
-        self.characters += valid.chars().filter(|c| !c.is_ascii()).take(SURE).count();
+        self.characters += valid.chars().filter(|c| !c.is_ascii()).take(CONCLUSIVE_CHARACTERS).count();
         self.pending.extend_from_slice(&rest[..rest.len().min(4)]);
     }
 
     /// Checks whether the text is UTF-8 rather than `encoding`; `whole` if all of it has been seen.
-    pub(crate) fn speaks_against(&self, encoding: &'static Encoding, whole: bool) -> bool {
+    pub(crate) fn contradicts(&self, encoding: &'static Encoding, whole: bool) -> bool {
         let is_wide = [encoding_rs::UTF_16LE, encoding_rs::UTF_16BE, encoding_rs::ISO_2022_JP].contains(&encoding);
-        let enough = ENOUGH[usize::from(!encoding.is_single_byte())];
-        let is_enough = self.characters >= SURE || whole && self.pending.is_empty() && self.characters >= enough;
+        let enough = SUFFICIENT_CHARACTERS[usize::from(!encoding.is_single_byte())];
+        let is_enough =
+            self.characters >= CONCLUSIVE_CHARACTERS || whole && self.pending.is_empty() && self.characters >= enough;
         !self.is_broken && !is_wide && is_enough
     }
 
     /// Checks whether bytes are UTF-8 without a zero byte, whatever characters they hold; `bytes` are those that were seen.
-    pub(crate) fn is_sound(&self, bytes: &[u8]) -> bool {
+    pub(crate) fn is_valid_text(&self, bytes: &[u8]) -> bool {
         // The last character may be cut off.
         let is_utf8 = std::str::from_utf8(bytes).map_or_else(|error| error.error_len().is_none(), |_| true);
         !self.is_broken && bytes.len() > 1 && is_utf8 && !bytes.contains(&0)
@@ -107,7 +108,7 @@ pub(crate) fn looks_garbled(text: &str) -> bool {
 }
 
 /// A reader of UTF-8 over bytes in another encoding; a byte order mark wins over the encoding named.
-pub(crate) struct Decoding<R> {
+pub(crate) struct DecodingReader<R> {
     input: R,
     encoding: &'static Encoding,
     decoder: Decoder,
@@ -119,14 +120,14 @@ pub(crate) struct Decoding<R> {
     offset: u64,
     out: Vec<u8>,
     out_start: usize,
-    fault: Option<Fault>,
+    fault: Option<StreamFault>,
     finished: bool,
     evidence: Utf8Evidence,
 }
 
-impl<R: Read> Decoding<R> {
+impl<R: Read> DecodingReader<R> {
     pub(crate) fn new(input: R, encoding: &'static Encoding) -> Self {
-        Decoding {
+        DecodingReader {
             input,
             encoding,
             decoder: encoding.new_decoder(),
@@ -158,14 +159,14 @@ impl<R: Read> Decoding<R> {
             DecoderResult::OutputFull => {}
             DecoderResult::Malformed(bad, beyond) => {
                 let offset = self.offset.saturating_sub(u64::from(bad) + u64::from(beyond));
-                self.fault = Some(Fault::Encoding { encoding: self.encoding.name(), offset });
+                self.fault = Some(StreamFault::Encoding { encoding: self.encoding.name(), offset });
                 self.finished = true;
             }
         }
     }
 }
 
-impl<R: Read> Read for Decoding<R> {
+impl<R: Read> Read for DecodingReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             let ready = &self.out[self.out_start..];
@@ -185,10 +186,10 @@ impl<R: Read> Read for Decoding<R> {
                 self.chunk_end = self.input.read(&mut self.chunk)?;
                 self.chunk_start = 0;
                 self.at_end = self.chunk_end == 0;
-                self.evidence.take(&self.chunk[..self.chunk_end]);
-                if self.evidence.speaks_against(self.encoding, self.at_end) {
+                self.evidence.feed(&self.chunk[..self.chunk_end]);
+                if self.evidence.contradicts(self.encoding, self.at_end) {
                     self.finished = true;
-                    let fault = Fault::Utf8 { encoding: self.encoding.name() };
+                    let fault = StreamFault::Utf8 { encoding: self.encoding.name() };
                     return Err(io::Error::new(io::ErrorKind::InvalidData, fault));
                 }
             }
@@ -204,8 +205,8 @@ mod tests {
 
     fn speaks(bytes: &[u8], encoding: &'static Encoding, piece: usize) -> bool {
         let mut evidence = Utf8Evidence::default();
-        bytes.chunks(piece).for_each(|bytes| evidence.take(bytes));
-        evidence.speaks_against(encoding, true)
+        bytes.chunks(piece).for_each(|bytes| evidence.feed(bytes));
+        evidence.contradicts(encoding, true)
     }
 
     #[test]

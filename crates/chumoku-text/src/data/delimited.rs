@@ -11,31 +11,31 @@
 
 use super::error::DataError;
 use super::limits::{MAX_COLUMNS, MAX_ROW_BYTES, MAX_TEXT_BYTES};
-use super::lines::{Line, LineReader};
+use super::lines::{LineReader, TextLine};
 use super::record::Record;
-use super::width::Width;
+use super::width::RowWidth;
 use crate::lang::lang;
-use crate::lang::wording::{QUOTED_CHARS, size};
+use crate::lang::wording::{MAX_QUOTED_CHARS, format_size};
 use crate::tr;
 
 /// Reads the rows of a CSV file.
 pub(crate) struct CsvReader {
     pub(crate) lines: LineReader,
     delimiter: char,
-    width: Width,
+    width: RowWidth,
 }
 
 /// The fields of a row, and how many there were, should there be too many to keep.
-struct Fields {
+struct CsvFields {
     kept: Vec<String>,
     count: usize,
     /// Line and column where the first field too many begins, or else where the row ends.
-    odd: (u64, u64),
+    position: (u64, u64),
 }
 
 impl CsvReader {
     pub(crate) fn new(lines: LineReader, delimiter: char) -> Self {
-        CsvReader { lines, delimiter, width: Width::default() }
+        CsvReader { lines, delimiter, width: RowWidth::default() }
     }
 
     pub(crate) fn next_row(&mut self) -> Result<Option<Record>, DataError> {
@@ -50,7 +50,7 @@ impl CsvReader {
         };
         let number = first.number;
         let mut row = vec![first];
-        let fields = match self.fields(&mut row) {
+        let fields = match self.read_fields(&mut row) {
             Ok(fields) => fields,
             Err(error) => {
                 // The quote that was left open may have swallowed good rows: only its own line is lost.
@@ -58,22 +58,22 @@ impl CsvReader {
                 return Err(error);
             }
         };
-        let (line, column) = fields.odd;
-        let place = || self.lines.place(line).at_column(column);
+        let (line, column) = fields.position;
+        let place = || self.lines.location(line).at_column(column);
         self.width.check("CSV", place, number, fields.count)?;
-        Ok(Some(Record::of_fields(number, fields.kept)))
+        Ok(Some(Record::from_fields(number, fields.kept)))
     }
 
     /// Cuts a row into fields, adding to `row` the lines it runs over.
-    fn fields(&mut self, row: &mut Vec<Line>) -> Result<Fields, DataError> {
-        let most = self.width.fixed.map_or(MAX_COLUMNS, |(columns, _)| columns);
-        let mut fields = Fields { kept: Vec::new(), count: 0, odd: (0, 0) };
+    fn read_fields(&mut self, row: &mut Vec<TextLine>) -> Result<CsvFields, DataError> {
+        let most = self.width.expected.map_or(MAX_COLUMNS, |(columns, _)| columns);
+        let mut fields = CsvFields { kept: Vec::new(), count: 0, position: (0, 0) };
         let (mut at, mut total) = (0, 0);
         loop {
-            let line = last(row);
+            let line = last_line(row);
             let begins = (line.number, line.column(at));
             let (value, last_one) = if line.text[at..].starts_with('"') {
-                self.quoted_field(row, &mut at)?
+                self.read_quoted_field(row, &mut at)?
             } else {
                 let rest = &line.text[at..];
                 let end = rest.find(self.delimiter);
@@ -83,7 +83,7 @@ impl CsvReader {
             };
             total += value.len() as u64;
             if total > MAX_ROW_BYTES {
-                let place = self.lines.place(row[0].number);
+                let place = self.lines.location(row[0].number);
                 return Err(DataError::TooLong {
                     place,
                     what: lang().pick("a row", "行"),
@@ -92,7 +92,7 @@ impl CsvReader {
                 });
             }
             if fields.count == most {
-                fields.odd = begins;
+                fields.position = begins;
             }
             if fields.count < most {
                 fields.kept.push(value);
@@ -100,8 +100,8 @@ impl CsvReader {
             fields.count += 1;
             if last_one {
                 if fields.count <= most {
-                    let line = last(row);
-                    fields.odd = (line.number, line.column(line.text.len()));
+                    let line = last_line(row);
+                    fields.position = (line.number, line.column(line.text.len()));
                 }
                 return Ok(fields);
             }
@@ -110,22 +110,22 @@ impl CsvReader {
 
     /// Reads the field whose opening quote is at `at`, moves `at` behind the delimiter that follows, and says whether
     /// the row ends instead.
-    fn quoted_field(&mut self, row: &mut Vec<Line>, at: &mut usize) -> Result<(String, bool), DataError> {
-        let opened = (last(row).number, last(row).column(*at));
+    fn read_quoted_field(&mut self, row: &mut Vec<TextLine>, at: &mut usize) -> Result<(String, bool), DataError> {
+        let opened = (last_line(row).number, last_line(row).column(*at));
         let mut value = String::new();
         *at += 1;
         loop {
-            let line = last(row);
+            let line = last_line(row);
             let rest = &line.text[*at..];
             let Some(quote) = rest.find('"') else {
                 value.push_str(rest);
                 value.push_str(line.ending);
-                let place = self.lines.place(opened.0).at_column(opened.1);
+                let place = self.lines.location(opened.0).at_column(opened.1);
                 let unclosed = |found| DataError::UnclosedQuote { place, found };
                 // The lines are kept, to be given back; short ones cost more than their text.
                 let held = value.len() + size_of_val(row.as_slice());
                 if held as u64 > MAX_TEXT_BYTES {
-                    return Err(unclosed(tr!("none within {}", "{} を超えるところ", size(MAX_TEXT_BYTES))));
+                    return Err(unclosed(tr!("none within {}", "{} を超えるところ", format_size(MAX_TEXT_BYTES))));
                 }
                 let end = line.number;
                 match self.lines.next_line()? {
@@ -155,14 +155,14 @@ impl CsvReader {
                 Some(_) => {
                     // Its opening quote is as likely the mistake, so that is the place.
                     return Err(DataError::StrayQuote {
-                        place: self.lines.place(opened.0).at_column(opened.1),
+                        place: self.lines.location(opened.0).at_column(opened.1),
                         found_at: format!("{}:{}", line.number, line.column(*at)),
                         expected: match self.delimiter {
                             ',' => lang().pick("a comma or the end of the line", "コンマか行末"),
                             ';' => lang().pick("a semicolon or the end of the line", "セミコロンか行末"),
                             _ => lang().pick("the delimiter or the end of the line", "区切り文字か行末"),
                         },
-                        found: rest[quote + 1..].chars().take(QUOTED_CHARS + 1).collect(),
+                        found: rest[quote + 1..].chars().take(MAX_QUOTED_CHARS + 1).collect(),
                     });
                 }
             }
@@ -171,7 +171,7 @@ impl CsvReader {
 }
 
 /// The line a row has reached; a row has at least one.
-fn last(row: &[Line]) -> &Line {
+fn last_line(row: &[TextLine]) -> &TextLine {
     &row[row.len() - 1]
 }
 

@@ -3,16 +3,16 @@
 use std::path::Path;
 
 use super::delimited::named_delimiter;
-use super::error::Role;
+use super::error::ColumnRole;
 use super::fasttext::LABEL_PREFIX;
 use super::format::{Format, ReadOptions};
 use super::json_array::is_array;
-use super::look::names::{is_name, is_text_name, named_role};
-use super::look::reasons::{as_asked, as_in_training};
+use super::schema_inference::names::{is_text_name, looks_like_name, role_of_name};
+use super::schema_inference::reasons::{as_in_training, as_requested};
 use crate::lang::lang;
 
 /// Lines of the head that are looked at.
-const LINES: usize = 200;
+const MAX_LINES: usize = 200;
 
 /// What may stand between the fields of a file that promises no table.
 const DELIMITERS: [char; 3] = [',', ';', '|'];
@@ -35,13 +35,13 @@ pub(crate) fn is_data_name(path: &Path) -> bool {
 
 const ZIP: &[u8] = b"PK\x03\x04";
 const OLD_OFFICE: &[u8] = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1";
-const SAVE_AS: (&str, &str) = (
+const SAVE_AS_ADVICE: (&str, &str) = (
     "save it as an Excel workbook (.xlsx) without a password, or as CSV (UTF-8)",
     "パスワードなしの Excel ブック（.xlsx）か CSV（UTF-8）で保存してください",
 );
 /// A workbook that only a password opens, and what to do, in both languages.
 pub(crate) const LOCKED_WORKBOOK: ((&str, &str), (&str, &str)) =
-    (("a workbook that a password protects", "パスワードで保護されたブック"), SAVE_AS);
+    (("a workbook that a password protects", "パスワードで保護されたブック"), SAVE_AS_ADVICE);
 
 /// Whether a file begins as an Excel workbook does: a zip archive whose first parts are those of one.
 pub(crate) fn is_workbook(head: &[u8]) -> bool {
@@ -58,7 +58,7 @@ fn contains_utf16(head: &[u8], wanted: &str) -> bool {
 }
 
 /// Formats that are recognised only to be declined: what it is, and what to do.
-pub(crate) fn other_format(head: &[u8]) -> Option<(&'static str, &'static str)> {
+pub(crate) fn unsupported_format(head: &[u8]) -> Option<(&'static str, &'static str)> {
     let pick = |english, japanese| lang().pick(english, japanese);
     if head.starts_with(OLD_OFFICE) && contains_utf16(head, "EncryptedPackage") {
         let (found, advice) = LOCKED_WORKBOOK;
@@ -66,7 +66,7 @@ pub(crate) fn other_format(head: &[u8]) -> Option<(&'static str, &'static str)> 
     }
     if head.starts_with(ZIP) && contains(head, b"application/vnd.oasis.opendocument.spreadsheet") {
         let found = pick("an OpenDocument spreadsheet (.ods)", "OpenDocument スプレッドシート（.ods）");
-        return Some((found, pick(SAVE_AS.0, SAVE_AS.1)));
+        return Some((found, pick(SAVE_AS_ADVICE.0, SAVE_AS_ADVICE.1)));
     }
     let table: [(&[u8], &'static str, &'static str); 9] = [
         (ZIP, pick("a zip archive", "zip アーカイブ"), pick("unpack it first", "先に展開してください")),
@@ -76,7 +76,7 @@ pub(crate) fn other_format(head: &[u8]) -> Option<(&'static str, &'static str)> 
                 "an Office document of 1997 to 2003 (.xls), or one that a password protects",
                 "1997〜2003 形式の Office 文書（.xls）か、パスワードで保護された文書",
             ),
-            pick(SAVE_AS.0, SAVE_AS.1),
+            pick(SAVE_AS_ADVICE.0, SAVE_AS_ADVICE.1),
         ),
         (
             b"\x28\xb5\x2f\xfd",
@@ -121,18 +121,18 @@ pub(crate) fn other_format(head: &[u8]) -> Option<(&'static str, &'static str)> 
 }
 
 /// What a file is taken for.
-pub(crate) struct Found {
+pub(crate) struct DetectedFormat {
     pub(crate) format: Format,
     pub(crate) why: &'static str,
     /// Whether it is more than a guess from commas, which prose has too.
-    pub(crate) is_sure: bool,
+    pub(crate) is_certain: bool,
 }
 
 /// The format of a text file, and why: what the options say, what the first lines show beyond doubt, then the extension,
 /// then a delimiter that cuts every row into the same number of fields.
-pub(crate) fn detect(path: &Path, head: &str, whole: bool, options: &ReadOptions) -> Found {
-    let sure = |format, why| Found { format, why, is_sure: true };
-    let as_asked = as_asked();
+pub(crate) fn detect(path: &Path, head: &str, whole: bool, options: &ReadOptions) -> DetectedFormat {
+    let sure = |format, why| DetectedFormat { format, why, is_certain: true };
+    let as_asked = as_requested();
     let lines = complete_lines(head, whole);
     match options.format {
         Some(Format::Csv { .. }) if options.find_delimiter => {
@@ -141,7 +141,7 @@ pub(crate) fn detect(path: &Path, head: &str, whole: bool, options: &ReadOptions
         Some(format) => return sure(format, as_asked),
         None => {}
     }
-    if let Some(found) = remembered(path, head, whole, options) {
+    if let Some(found) = training_format(path, head, whole, options) {
         return found;
     }
     let by_name = lang().pick("the file's name", "ファイル名から");
@@ -169,17 +169,17 @@ pub(crate) fn detect(path: &Path, head: &str, whole: bool, options: &ReadOptions
     match extension.as_str() {
         "csv" => sure(Format::Csv { delimiter: csv_delimiter(head, whole) }, by_name),
         "tsv" | "tab" => sure(Format::Tsv, by_name),
-        _ if has_tabs(&lines) || Shape::of(head, whole, '\t').is_regular() => {
+        _ if has_tabs(&lines) || TableShape::from_head(head, whole, '\t').is_regular() => {
             let why = lang().pick("each line has the same number of tabs", "各行のタブの数が等しい");
             sure(Format::Tsv, why)
         }
         name => {
-            let found = DELIMITERS.into_iter().find_map(|delimiter| table(head, whole, delimiter));
+            let found = DELIMITERS.into_iter().find_map(|delimiter| detect_table(head, whole, delimiter));
             // A name that promises lines of text is kept to; a stream has none.
-            let found = found.or_else(|| if name.is_empty() { one_column(head, whole) } else { None });
+            let found = found.or_else(|| if name.is_empty() { detect_single_column(head, whole) } else { None });
             found.unwrap_or_else(|| {
                 let why = lang().pick("no field delimiter fits all lines", "すべての行に合う区切り文字がない");
-                Found { format: Format::PlainText, why, is_sure: false }
+                DetectedFormat { format: Format::PlainText, why, is_certain: false }
             })
         }
     }
@@ -187,8 +187,8 @@ pub(crate) fn detect(path: &Path, head: &str, whole: bool, options: &ReadOptions
 
 /// The format of the training file, where this file may have it too: its name does not promise another one, and the
 /// delimiter stands in its first row.
-fn remembered(path: &Path, head: &str, whole: bool, options: &ReadOptions) -> Option<Found> {
-    let of = options.remembered()?;
+fn training_format(path: &Path, head: &str, whole: bool, options: &ReadOptions) -> Option<DetectedFormat> {
+    let of = options.training_options()?;
     let format = of.format?;
     let names: &[&str] = match format {
         Format::Csv { .. } | Format::Tsv => &["csv", "tsv", "tab"],
@@ -203,7 +203,7 @@ fn remembered(path: &Path, head: &str, whole: bool, options: &ReadOptions) -> Op
     if promised.contains(&extension.as_str()) && !names.contains(&extension.as_str()) {
         return None;
     }
-    let fits = |delimiter| Shape::of(head, whole, delimiter).first.len() > 1;
+    let fits = |delimiter| TableShape::from_head(head, whole, delimiter).first.len() > 1;
     let format = match format {
         Format::Csv { .. } if of.find_delimiter => Format::Csv { delimiter: csv_delimiter(head, whole) },
         Format::Csv { delimiter } if !fits(delimiter) => return None,
@@ -212,13 +212,13 @@ fn remembered(path: &Path, head: &str, whole: bool, options: &ReadOptions) -> Op
         Format::FastText if !head.contains(LABEL_PREFIX) => return None,
         other => other,
     };
-    Some(Found { format, why: as_in_training(), is_sure: true })
+    Some(DetectedFormat { format, why: as_in_training(), is_certain: true })
 }
 
 /// The lines of the head that are known to be whole.
 fn complete_lines(head: &str, whole: bool) -> Vec<&str> {
     let end = if whole { head.len() } else { head.rfind(['\n', '\r']).unwrap_or(head.len()) };
-    head[..end].split(['\n', '\r']).filter(|line| !line.is_empty()).take(LINES).collect()
+    head[..end].split(['\n', '\r']).filter(|line| !line.is_empty()).take(MAX_LINES).collect()
 }
 
 /// Whether a line is a JSON object, or the beginning of one that is too long to be seen whole.
@@ -246,11 +246,11 @@ fn csv_delimiter(head: &str, whole: bool) -> char {
     if let Some(named) = head.lines().next().and_then(named_delimiter) {
         return named;
     }
-    let shapes = [',', ';', '\t', '|'].map(|delimiter| (delimiter, Shape::of(head, whole, delimiter)));
+    let shapes = [',', ';', '\t', '|'].map(|delimiter| (delimiter, TableShape::from_head(head, whole, delimiter)));
     // Where semicolons separate too, commas between digits are those of decimals.
     let has_semicolons = shapes[1].1.is_regular();
     let is_decimal = |delimiter: char| delimiter == ',' && has_semicolons && has_decimal_commas(head, whole);
-    let found = |fits: fn(&Shape<'_>) -> bool| {
+    let found = |fits: fn(&TableShape<'_>) -> bool| {
         shapes.iter().find(|(delimiter, shape)| fits(shape) && !is_decimal(*delimiter)).map(|(found, _)| *found)
     };
     found(|shape| shape.is_regular() && shape.names_a_column())
@@ -274,12 +274,12 @@ fn has_decimal_commas(head: &str, whole: bool) -> bool {
 /// The table that a delimiter makes of a file whose name promises none. Either the first row names a column we know, or
 /// the rows have the same number of fields, two or more, and delimiters stand as in tables: without a space behind them,
 /// except in quotes.
-fn table(head: &str, whole: bool, delimiter: char) -> Option<Found> {
-    let shape = Shape::of(head, whole, delimiter);
+fn detect_table(head: &str, whole: bool, delimiter: char) -> Option<DetectedFormat> {
+    let shape = TableShape::from_head(head, whole, delimiter);
     let format = Format::Csv { delimiter };
     if shape.names_a_column() && (shape.is_regular() || shape.is_mostly_regular() || shape.is_header_alone()) {
         let why = lang().pick("its first line names columns", "1 行目が列の名前");
-        return Some(Found { format, why, is_sure: true });
+        return Some(DetectedFormat { format, why, is_certain: true });
     }
     let is_even = shape.widths.len() > 1 && shape.widths.iter().all(|&width| width == shape.first.len());
     let is_prose = shape.spaced * 2 > shape.widths.len();
@@ -287,26 +287,26 @@ fn table(head: &str, whole: bool, delimiter: char) -> Option<Found> {
         return None;
     }
     let why = lang().pick("each line has the same number of fields", "各行のフィールドの数が等しい");
-    Some(Found { format, why, is_sure: shape.quoted * 2 >= shape.widths.len() })
+    Some(DetectedFormat { format, why, is_certain: shape.quoted * 2 >= shape.widths.len() })
 }
 
 /// A table of one column: the first line is nothing but the name of a text column, with texts and no empty line below.
 /// Where commas stand outside quotes, as no CSV has it, its rows are lines.
-fn one_column(head: &str, whole: bool) -> Option<Found> {
+fn detect_single_column(head: &str, whole: bool) -> Option<DetectedFormat> {
     let mut lines = head.trim_end().lines();
     let name = lines.next()?.trim();
     let is_text = |line: &str| !line.trim().is_empty() && !line.contains('\t');
     if !is_text_name(name) || lines.clone().next().is_none() || !lines.all(is_text) {
         return None;
     }
-    let is_csv = Shape::of(head, whole, ',').widths.iter().all(|&width| width == 1);
+    let is_csv = TableShape::from_head(head, whole, ',').widths.iter().all(|&width| width == 1);
     let format = if is_csv { Format::Csv { delimiter: ',' } } else { Format::Tsv };
     let why = lang().pick("its first line names a column", "1 行目が列の名前");
-    Some(Found { format, why, is_sure: true })
+    Some(DetectedFormat { format, why, is_certain: true })
 }
 
 /// What the first rows look like with a delimiter, quotes read as in CSV.
-struct Shape<'a> {
+struct TableShape<'a> {
     /// The fields of the first row, as they stand.
     first: Vec<&'a str>,
     /// The number of fields of each row.
@@ -317,12 +317,12 @@ struct Shape<'a> {
     quoted: usize,
 }
 
-impl<'a> Shape<'a> {
-    fn of(head: &'a str, whole: bool, delimiter: char) -> Self {
-        let mut shape = Shape { first: Vec::new(), widths: Vec::new(), spaced: 0, quoted: 0 };
+impl<'a> TableShape<'a> {
+    fn from_head(head: &'a str, whole: bool, delimiter: char) -> Self {
+        let mut shape = TableShape { first: Vec::new(), widths: Vec::new(), spaced: 0, quoted: 0 };
         let mut rest = head;
-        while !rest.is_empty() && shape.widths.len() < LINES {
-            let Some((row, behind)) = Row::cut(rest, whole, delimiter) else { break };
+        while !rest.is_empty() && shape.widths.len() < MAX_LINES {
+            let Some((row, behind)) = RawRow::split_first(rest, whole, delimiter) else { break };
             rest = behind;
             if row.fields.iter().all(|field| field.trim().is_empty()) {
                 continue;
@@ -357,26 +357,28 @@ impl<'a> Shape<'a> {
     /// Whether the first row is one of names, with one among them that we know.
     fn names_a_column(&self) -> bool {
         self.first.len() > 1
-            && self.names().any(|name| named_role(name).is_some())
-            && self.names().all(|name| name.is_empty() || is_name(name))
+            && self.names().any(|name| role_of_name(name).is_some())
+            && self.names().all(|name| name.is_empty() || looks_like_name(name))
     }
 
     /// Whether the first row is all there is as yet, and names a column of texts, as no prose does.
     fn is_header_alone(&self) -> bool {
-        self.widths.len() == 1 && self.spaced == 0 && self.names().any(|name| named_role(name) == Some(Role::Text))
+        self.widths.len() == 1
+            && self.spaced == 0
+            && self.names().any(|name| role_of_name(name) == Some(ColumnRole::Text))
     }
 }
 
 /// The fields of a row, those in quotes with their quotes.
-struct Row<'a> {
+struct RawRow<'a> {
     fields: Vec<&'a str>,
     has_quotes: bool,
 }
 
-impl<'a> Row<'a> {
+impl<'a> RawRow<'a> {
     /// The first row of `text` and what is behind it; `None` if the text ends before the row does, and is not whole.
-    fn cut(text: &'a str, whole: bool, delimiter: char) -> Option<(Row<'a>, &'a str)> {
-        let mut row = Row { fields: Vec::new(), has_quotes: false };
+    fn split_first(text: &'a str, whole: bool, delimiter: char) -> Option<(RawRow<'a>, &'a str)> {
+        let mut row = RawRow { fields: Vec::new(), has_quotes: false };
         let mut rest = text;
         loop {
             let ends = |c: char| c == delimiter || c == '\n' || c == '\r';

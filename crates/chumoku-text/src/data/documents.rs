@@ -7,26 +7,26 @@ use super::error::DataError;
 use super::format::{Format, ReadOptions};
 use super::limits::MAX_TEXT_BYTES;
 use super::lines::LineReader;
-use super::open::{Content, open_path};
-use super::record::Skipped;
-use super::source::Source;
+use super::open::{FileContent, open_path};
+use super::record::SkippedRows;
+use super::source::RowSource;
 use super::split::split_texts;
-use super::table::skip;
+use super::table::skip_or_fail;
 use crate::lang::lang;
-use crate::lang::wording::count;
+use crate::lang::wording::format_count;
 use crate::tr;
 
 /// Pieces between blank lines are documents if they have so many characters on average; shorter ones are paragraphs,
 /// verses or speeches of one text.
-const DOCUMENT_CHARS: usize = 1_000;
+const MIN_MEAN_CHARACTERS: usize = 1_000;
 /// Fewer documents are divided by place, not document by document.
-const DIVISIBLE_DOCUMENTS: usize = 10;
+const MIN_SPLIT_DOCUMENTS: usize = 10;
 
 /// Characters of which something can be learnt.
-pub const LEAST_CHARACTERS: usize = 1_000;
+pub const MIN_CHARACTERS: usize = 1_000;
 
 /// The share of documents that is held out to choose by, unless other documents are given for it.
-pub const VALID_SHARE: f64 = 0.1;
+pub const VALIDATION_FRACTION: f64 = 0.1;
 
 /// Where the documents of a plain text end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,14 +48,14 @@ pub struct Documents {
     /// The documents, in the order of the file; line ends are `\n`.
     pub texts: Vec<String>,
     /// The lines or rows that were left out.
-    pub skipped: Skipped,
+    pub skipped: SkippedRows,
     /// What the file was taken for and why, in one line.
     pub description: String,
 }
 
 /// Documents to learn from, to choose by and to report.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct DocumentParts {
+pub struct DocumentSplit {
     /// To learn from.
     pub train: Vec<String>,
     /// To choose by.
@@ -74,36 +74,42 @@ pub struct DocumentParts {
 pub fn load_documents(path: &Path, breaks: DocumentBreaks, options: &ReadOptions) -> Result<Documents, DataError> {
     let opened = open_path(path, options)?;
     let format = match &opened.content {
-        Content::Parquet(_) => Format::Parquet,
-        Content::Excel(_) => Format::Excel,
-        Content::Text { head, whole, .. } => {
+        FileContent::Parquet(_) => Format::Parquet,
+        FileContent::Excel(_) => Format::Excel,
+        FileContent::Text { head, whole, .. } => {
             let found = detect::detect(path, head, *whole, options);
             // Prose may have a comma in each line.
             match found.format {
-                Format::Csv { .. } if !found.is_sure && options.text.is_none() => Format::PlainText,
+                Format::Csv { .. } if !found.is_certain && options.text.is_none() => Format::PlainText,
                 other => other,
             }
         }
     };
     match opened.content {
-        Content::Text { lines, .. } if format == Format::PlainText => {
+        FileContent::Text { lines, .. } if format == Format::PlainText => {
             let how = [
                 opened.gzip.then(|| tr!(", gzip", "、gzip")),
                 opened.encoding.map(|name| tr!(", decoded from {name}", "、{name} から変換")),
             ];
             let how: String = how.into_iter().flatten().collect();
-            plain(path, lines.with_limit(MAX_TEXT_BYTES, lang().pick("a line", "行")), breaks, options, &how)
+            documents_from_text(
+                path,
+                lines.with_limit(MAX_TEXT_BYTES, lang().pick("a line", "行")),
+                breaks,
+                options,
+                &how,
+            )
         }
         _ => {
             let options = ReadOptions { require_label: false, require_text: true, ..options.clone() };
-            let source = Source::from_opened(path, opened, &options)?;
-            rows(source)
+            let source = RowSource::from_opened(path, opened, &options)?;
+            documents_from_rows(source)
         }
     }
 }
 
 /// A document a row.
-fn rows(source: Source) -> Result<Documents, DataError> {
+fn documents_from_rows(source: RowSource) -> Result<Documents, DataError> {
     let (path, column, about) = (source.layout().path.clone(), source.columns().text, source.describe());
     let mut records = source.records();
     let mut texts = Vec::new();
@@ -114,21 +120,21 @@ fn rows(source: Source) -> Result<Documents, DataError> {
     if texts.is_empty() {
         return Err(DataError::NoUsableRows { path, skipped: skipped.to_string() });
     }
-    let documents = count(texts.len() as u64, "document");
+    let documents = format_count(texts.len() as u64, "document");
     let n = texts.len();
     let description = tr!("{about}; {documents}, one a row", "{about}。1 行が 1 文書、{n} 文書");
     Ok(Documents { path, texts, skipped, description })
 }
 
 /// Plain text: read whole, then cut if it is to be cut.
-fn plain(
+fn documents_from_text(
     path: &Path,
     mut lines: LineReader,
     breaks: DocumentBreaks,
     options: &ReadOptions,
     how: &str,
 ) -> Result<Documents, DataError> {
-    let (mut text, mut skipped) = (String::new(), Skipped::default());
+    let (mut text, mut skipped) = (String::new(), SkippedRows::default());
     // Where each piece between blank lines begins and ends.
     let mut pieces: Vec<(usize, usize)> = Vec::new();
     let mut inside = false;
@@ -137,7 +143,7 @@ fn plain(
             Ok(Some(line)) => line,
             Ok(None) => break,
             Err(error) => {
-                skip(error, options, &mut skipped)?;
+                skip_or_fail(error, options, &mut skipped)?;
                 continue;
             }
         };
@@ -167,7 +173,7 @@ fn plain(
         DocumentBreaks::Auto if pieces.len() == 1 => {
             (false, tr!("the file as a whole: it has no blank lines", "空行がないためファイル全体で 1 文書"))
         }
-        DocumentBreaks::Auto if mean >= DOCUMENT_CHARS => {
+        DocumentBreaks::Auto if mean >= MIN_MEAN_CHARACTERS => {
             let why = tr!(
                 "cut at blank lines: {mean} characters lie between two of them on average",
                 "空行で分割: 空行の間は平均 {mean} 文字"
@@ -185,7 +191,8 @@ fn plain(
     let texts: Vec<String> =
         if is_cut { pieces.iter().map(|&(start, end)| text[start..end].to_owned()).collect() } else { vec![text] };
     let chars: usize = texts.iter().map(|text| text.chars().count()).sum();
-    let (documents, characters) = (count(texts.len() as u64, "document"), count(chars as u64, "character"));
+    let (documents, characters) =
+        (format_count(texts.len() as u64, "document"), format_count(chars as u64, "character"));
     let (n, path_shown) = (texts.len(), path.display());
     let description = tr!(
         "{path_shown}: plain text{how}; {documents} of {characters} ({why})",
@@ -200,13 +207,13 @@ impl Documents {
     /// Ten or more go to their parts one by one, equal ones together, as [`split_texts`] has it; of fewer the last
     /// characters of the file are for testing, those before them for validation, as nanoGPT does it, since documents
     /// would be too coarse.
-    pub fn split(&self, seed: u64, valid_fraction: f64, test_fraction: f64) -> DocumentParts {
+    pub fn split(&self, seed: u64, valid_fraction: f64, test_fraction: f64) -> DocumentSplit {
         let split = split_texts(self.texts.iter().map(String::as_str), seed, valid_fraction, test_fraction);
         let asked = |fraction: f64| fraction > 0.0;
         let is_missing =
             asked(valid_fraction) && split.valid.is_empty() || asked(test_fraction) && split.test.is_empty();
-        if self.texts.len() < DIVISIBLE_DOCUMENTS || is_missing {
-            return self.split_by_place(valid_fraction, test_fraction);
+        if self.texts.len() < MIN_SPLIT_DOCUMENTS || is_missing {
+            return self.split_by_position(valid_fraction, test_fraction);
         }
         let [train, valid, test] = [&split.train, &split.valid, &split.test]
             .map(|rows| rows.iter().map(|&row| self.texts[row].clone()).collect::<Vec<String>>());
@@ -217,10 +224,10 @@ impl Documents {
             valid.len(),
             test.len()
         );
-        DocumentParts { train, valid, test, description }
+        DocumentSplit { train, valid, test, description }
     }
 
-    fn split_by_place(&self, valid_fraction: f64, test_fraction: f64) -> DocumentParts {
+    fn split_by_position(&self, valid_fraction: f64, test_fraction: f64) -> DocumentSplit {
         let fraction = |asked: f64| if asked > 0.0 { asked.min(1.0) } else { 0.0 };
         let (valid, test) = (fraction(valid_fraction), fraction(test_fraction));
         let total: usize = self.texts.iter().map(|text| text.chars().count()).sum();
@@ -250,6 +257,6 @@ impl Documents {
         if !test.is_empty() {
             description += &tr!(", the last {} to test", "、最後の {} 文字をテスト用", chars(&test));
         }
-        DocumentParts { train, valid, test, description }
+        DocumentSplit { train, valid, test, description }
     }
 }

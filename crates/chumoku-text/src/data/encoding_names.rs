@@ -8,7 +8,7 @@ use crate::lang::wording::did_you_mean;
 
 /// Names by their letters and digits alone (`iso8859_1` is `iso88591`), and the standard's label for each. What the
 /// standard has itself by that spelling is not listed.
-const OTHER_NAMES: &[(&[&str], &str)] = &[
+const ALIASES: &[(&[&str], &str)] = &[
     (&["utf8sig", "utf8bom", "utf8withbom", "u8", "utf", "cp65001", "65001", "utf8ucs2", "utf8ucs4"], "utf-8"),
     (&["u16", "utf16", "utf16le", "utf16lebom"], "utf-16le"),
     (&["utf16be", "utf16bebom"], "utf-16be"),
@@ -55,7 +55,7 @@ const OTHER_NAMES: &[(&[&str], &str)] = &[
 ];
 
 /// Encodings that people name and that cannot be read, spelt likewise, and the nearest that can.
-const NOT_READ: &[(&[&str], &str)] = &[
+const UNSUPPORTED: &[(&[&str], &str)] = &[
     (&["shiftjis2004", "shiftjisx0213", "sjis2004", "sjisx0213", "sjisx213"], "shift_jis"),
     (&["eucjis2004", "eucjisx0213", "jisx0213"], "euc-jp"),
     (&["iso2022jp1", "iso2022jp2", "iso2022jp2004", "iso2022jp3", "iso2022jpext", "iso2022jp2a"], "iso-2022-jp"),
@@ -82,15 +82,15 @@ const NOT_READ: &[(&[&str], &str)] = &[
 /// # Errors
 ///
 /// A name that means none, with the one that may be meant, or an encoding that cannot be read, with the nearest that can.
-pub(crate) fn encoding_named(name: &str) -> Result<&'static Encoding, DataError> {
+pub(crate) fn encoding_by_name(name: &str) -> Result<&'static Encoding, DataError> {
     let name = name.trim();
     let of_label = |label: &str| Encoding::for_label_no_replacement(label.as_bytes());
-    let letters = squeezed(name);
+    let letters = letters_and_digits(name);
     let listed = |names: &[(&[&str], &'static str)]| {
         names.iter().find(|(names, _)| names.contains(&letters.as_str())).map(|&(_, label)| label)
     };
-    if let Some(nearest) = listed(NOT_READ) {
-        return Err(DataError::EncodingNotRead { label: name.to_owned(), nearest });
+    if let Some(nearest) = listed(UNSUPPORTED) {
+        return Err(DataError::UnsupportedEncoding { label: name.to_owned(), nearest });
     }
     // The standard spells some with `_`, others with `-`, others without either.
     let spelt = [name.to_owned(), name.replace(['_', ' '], "-"), name.replace(['-', ' '], "_"), letters.clone()];
@@ -102,17 +102,17 @@ pub(crate) fn encoding_named(name: &str) -> Result<&'static Encoding, DataError>
         let page = page.map(|page| format!("windows-{page}"));
         [part, page].into_iter().flatten().find_map(|label| of_label(&label))
     };
-    let found = standard.or_else(|| listed(OTHER_NAMES).and_then(of_label)).or_else(numbered);
-    found.ok_or_else(|| DataError::UnknownEncoding { label: name.to_owned(), hint: did_you_mean(name, COMMON) })
+    let found = standard.or_else(|| listed(ALIASES).and_then(of_label)).or_else(numbered);
+    found.ok_or_else(|| DataError::UnknownEncoding { label: name.to_owned(), hint: did_you_mean(name, SUGGESTIONS) })
 }
 
 /// A name's letters and digits in lower case.
-fn squeezed(name: &str) -> String {
+fn letters_and_digits(name: &str) -> String {
     name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
 }
 
 /// Names to be meant by a slip of the finger.
-const COMMON: [&str; 14] = [
+const SUGGESTIONS: [&str; 14] = [
     "utf-8",
     "utf-16le",
     "utf-16be",
@@ -166,7 +166,7 @@ mod tests {
             ("tis620 tis-620 iso8859_11 cp874", "windows-874"),
         ] {
             for name in names.split(' ') {
-                assert_eq!(encoding_named(name).unwrap().name(), encoding, "{name}");
+                assert_eq!(encoding_by_name(name).unwrap().name(), encoding, "{name}");
             }
         }
     }
@@ -182,12 +182,12 @@ mod tests {
             ("utf-32", "utf-8"),
             ("johab", "euc-kr"),
         ] {
-            let said = encoding_named(name).unwrap_err().to_string();
+            let said = encoding_by_name(name).unwrap_err().to_string();
             assert!(said.contains(name) && said.contains(nearest) && said.contains("iconv"), "{said}");
         }
-        let said = encoding_named("shiftjs").unwrap_err().to_string();
+        let said = encoding_by_name("shiftjs").unwrap_err().to_string();
         assert!(said.contains("did you mean “shift_jis”"), "{said}");
-        assert!(encoding_named("no such thing").is_err());
-        assert!(encoding_named("").is_err());
+        assert!(encoding_by_name("no such thing").is_err());
+        assert!(encoding_by_name("").is_err());
     }
 }

@@ -4,19 +4,19 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::system::{is_full, is_no_place};
-use crate::lang::wording::{count, quoted, size};
-use crate::lang::{Lang, doing as doing_of, lang, system};
+use super::io_errors::{is_disk_full, is_unwritable_path};
+use crate::lang::wording::{format_count, format_size, quote};
+use crate::lang::{Lang, action as doing_of, lang, system_message};
 use crate::tr;
 
 /// The variable of the environment that names the folder of temporary files.
-const TEMPORARY: &str = if cfg!(windows) { "TMP" } else { "TMPDIR" };
+const TEMP_VARIABLE: &str = if cfg!(windows) { "TMP" } else { "TMPDIR" };
 
 /// Where in a file something is: `train.csv:17:4`, or `train.parquet, row 17`.
 ///
 /// Lines and columns count from 1; a column is a count of characters, as editors show it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct SourceLocation {
     /// The file, as the user named it.
     pub path: PathBuf,
     /// The line, or the row where the format has no lines.
@@ -27,24 +27,24 @@ pub struct Place {
     pub is_row: bool,
 }
 
-impl Place {
+impl SourceLocation {
     /// A line of a text file.
     pub fn line(path: &Path, line: u64) -> Self {
-        Place { path: path.to_owned(), line, column: None, is_row: false }
+        SourceLocation { path: path.to_owned(), line, column: None, is_row: false }
     }
 
     /// A row of a file without lines.
     pub fn row(path: &Path, row: u64) -> Self {
-        Place { is_row: true, ..Place::line(path, row) }
+        SourceLocation { is_row: true, ..SourceLocation::line(path, row) }
     }
 
     /// The same place, narrowed to one character of its line.
     pub fn at_column(self, column: u64) -> Self {
-        Place { column: Some(column), ..self }
+        SourceLocation { column: Some(column), ..self }
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SourceLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.path.display();
         match (self.is_row, self.column) {
@@ -68,7 +68,7 @@ pub(crate) fn without_advice(said: &str) -> &str {
 /// What a column is wanted for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Role {
+pub enum ColumnRole {
     /// The text to classify.
     Text,
     /// The class it belongs to.
@@ -78,28 +78,28 @@ pub enum Role {
     /// Its translation.
     Target,
     /// What is known beside the text.
-    Beside,
+    Feature,
 }
 
-impl Role {
+impl ColumnRole {
     /// The command line flag that names the column.
     pub fn flag(self) -> &'static str {
         match self {
-            Role::Text | Role::Source => "--text",
-            Role::Label | Role::Target => "--label",
-            Role::Beside => "--columns",
+            ColumnRole::Text | ColumnRole::Source => "--text",
+            ColumnRole::Label | ColumnRole::Target => "--label",
+            ColumnRole::Feature => "--columns",
         }
     }
 }
 
-impl fmt::Display for Role {
+impl fmt::Display for ColumnRole {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Role::Text => lang().pick("text", "テキスト"),
-            Role::Label => lang().pick("label", "ラベル"),
-            Role::Source => lang().pick("source", "原文"),
-            Role::Target => lang().pick("target", "訳文"),
-            Role::Beside => lang().pick("value beside the text", "テキスト以外の値"),
+            ColumnRole::Text => lang().pick("text", "テキスト"),
+            ColumnRole::Label => lang().pick("label", "ラベル"),
+            ColumnRole::Source => lang().pick("source", "原文"),
+            ColumnRole::Target => lang().pick("target", "訳文"),
+            ColumnRole::Feature => lang().pick("value beside the text", "テキスト以外の値"),
         })
     }
 }
@@ -115,21 +115,21 @@ impl fmt::Display for Role {
 pub enum DataError {
     // The file as a whole.
     #[error("{}", tr!("{}: opening the data: expected a file, found nothing of that name{hint}", "{}: データを開けません。その名前のファイルがありません{hint}", path.display()))]
-    Missing { path: PathBuf, hint: String },
+    FileNotFound { path: PathBuf, hint: String },
     #[error("{}", tr!("{}: opening the data: expected a file, found an address on the web; download it first, for example with curl -LO, and give the file", "{}: データを開けません。ファイルではなく Web のアドレスです。curl -LO などで先にダウンロードして、そのファイルを指定してください", path.display()))]
-    Address { path: PathBuf },
+    WebAddress { path: PathBuf },
     #[error("{}", tr!("{}: opening the data: expected a file, found a folder; name a file inside it{hint}", "{}: データを開けません。ファイルではなくフォルダです。中のファイルを指定してください{hint}", path.display()))]
-    Folder { path: PathBuf, hint: String },
-    #[error("{}", tr!("{}: {}: {}; check the path, its permissions and the disk", "{}: {}に失敗しました: {}。パス、アクセス権、ディスクを確認してください", path.display(), doing_of(doing), system(source)))]
+    IsFolder { path: PathBuf, hint: String },
+    #[error("{}", tr!("{}: {}: {}; check the path, its permissions and the disk", "{}: {}に失敗しました: {}。パス、アクセス権、ディスクを確認してください", path.display(), doing_of(doing), system_message(source)))]
     Io { path: PathBuf, doing: &'static str, source: io::Error },
-    #[error("{}", tr!("{}: copying the data to a temporary file, to read it twice: {source}; make room there, name another folder in {TEMPORARY}, or give a file", "{}: データを 2 回読むための一時ファイルに書き込めません: {source}。空き容量を増やすか、{TEMPORARY} で別のフォルダを指定するか、ファイルで渡してください", path.display()))]
+    #[error("{}", tr!("{}: copying the data to a temporary file, to read it twice: {source}; make room there, name another folder in {TEMP_VARIABLE}, or give a file", "{}: データを 2 回読むための一時ファイルに書き込めません: {source}。空き容量を増やすか、{TEMP_VARIABLE} で別のフォルダを指定するか、ファイルで渡してください", path.display()))]
     Copy { path: PathBuf, source: io::Error },
     #[error("{}", tr!("{}: reading the data: expected rows, found an empty file; check that it was written or downloaded whole", "{}: データを読めません。ファイルが空です。最後まで書き込まれたか、ダウンロードが完了したかを確認してください", path.display()))]
     Empty { path: PathBuf },
     #[error("{}", tr!("{}: reading the data: expected rows below the header ({columns}), found none; check that the file was written whole", "{}: データを読めません。見出し行（{columns}）の下に行がありません。ファイルが最後まで書き込まれたかを確認してください", path.display()))]
     OnlyHeader { path: PathBuf, columns: String },
     #[error("{}", tr!("{}: recognising the format: expected CSV, TSV, JSON, JSONL, Parquet, Excel, fastText or plain text, found {found}; {advice}", "{}: 形式を判別できません。CSV・TSV・JSON・JSONL・Parquet・Excel・fastText・プレーンテキストのいずれかが必要ですが、{found}です。{advice}", path.display()))]
-    OtherFormat { path: PathBuf, found: &'static str, advice: &'static str },
+    UnsupportedFormat { path: PathBuf, found: &'static str, advice: &'static str },
     #[error("{}", tr!("{}: decompressing gzip: expected the end of the stream, found {found}{after}; download or compress the file again", "{}: gzip を展開できません。{found}{after}。もう一度ダウンロードするか、圧縮し直してください", path.display()))]
     Gzip { path: PathBuf, found: String, after: String },
     #[error("{}", tr!("{}: reading Parquet: expected a whole, undamaged file, found: {detail}; write or download the file again", "{}: Parquet を読めません。ファイルが途中で切れているか壊れています（{detail}）。書き出すかダウンロードし直してください", path.display()))]
@@ -142,94 +142,94 @@ pub enum DataError {
     Excel { path: PathBuf, detail: String },
     #[error("{}", tr!("{}: reading Excel: this program was built without it (feature `excel`); save the sheet as CSV (UTF-8)", "{}: このプログラムは Excel なしでビルドされています（feature `excel`）。シートを CSV（UTF-8）で保存してください", path.display()))]
     NoExcel { path: PathBuf },
-    #[error("{}", tr!("{}: choosing the sheet: expected {}, found no such sheet among {sheets}{hint}", "{}: シートを選べません。{}というシートは {sheets} の中にありません{hint}", path.display(), quoted(wanted)))]
+    #[error("{}", tr!("{}: choosing the sheet: expected {}, found no such sheet among {sheets}{hint}", "{}: シートを選べません。{}というシートは {sheets} の中にありません{hint}", path.display(), quote(wanted)))]
     NoSuchSheet { path: PathBuf, wanted: String, sheets: String, hint: String },
     #[error("{}", tr!("{}: reading Parquet: expected Snappy, gzip, zstd, LZ4, Brotli or no compression, found {codec}; write the file again with one of these", "{}: Parquet を読めません。圧縮は Snappy・gzip・zstd・LZ4・Brotli・無圧縮のいずれかが必要ですが、{codec} です。いずれかで書き出し直してください", path.display()))]
     ParquetCodec { path: PathBuf, codec: &'static str },
 
     // Characters.
-    #[error("{}", tr!("--encoding {label}: expected the name of an encoding (such as shift_jis, euc-jp, windows-1252, utf-16le), found {}{hint}", "--encoding {label}: 文字コードの名前（shift_jis、euc-jp、windows-1252、utf-16le など）が必要ですが、{}です{hint}", quoted(label)))]
+    #[error("{}", tr!("--encoding {label}: expected the name of an encoding (such as shift_jis, euc-jp, windows-1252, utf-16le), found {}{hint}", "--encoding {label}: 文字コードの名前（shift_jis、euc-jp、windows-1252、utf-16le など）が必要ですが、{}です{hint}", quote(label)))]
     UnknownEncoding { label: String, hint: String },
-    #[error("{}", tr!("--encoding {label}: expected an encoding that can be read, found {}; the nearest that can is {nearest}, or convert the file: iconv -f {label} -t utf-8", "--encoding {label}: {}は読めない文字コードです。最も近いのは {nearest} です。または iconv -f {label} -t utf-8 で変換してください", quoted(label)))]
-    EncodingNotRead { label: String, nearest: &'static str },
+    #[error("{}", tr!("--encoding {label}: expected an encoding that can be read, found {}; the nearest that can is {nearest}, or convert the file: iconv -f {label} -t utf-8", "--encoding {label}: {}は読めない文字コードです。最も近いのは {nearest} です。または iconv -f {label} -t utf-8 で変換してください", quote(label)))]
+    UnsupportedEncoding { label: String, nearest: &'static str },
     #[error("{}", tr!("{place}: reading text: expected UTF-8, found other bytes at byte {offset} of the file; name its encoding, such as --encoding {guess}", "{place}: テキストを読めません。ファイルの {offset} バイト目に UTF-8 でないバイトがあります。--encoding {guess} のように文字コードを指定してください"))]
-    NotUtf8 { place: Place, offset: u64, guess: &'static str },
+    NotUtf8 { place: SourceLocation, offset: u64, guess: &'static str },
     #[error("{}", tr!("{place}: reading text: expected {encoding}, found bytes that it does not have at byte {offset} of the file; try another --encoding", "{place}: テキストを読めません。ファイルの {offset} バイト目に {encoding} にないバイトがあります。--encoding に別の文字コードを指定してください"))]
-    NotInEncoding { place: Place, offset: u64, encoding: &'static str },
+    NotInEncoding { place: SourceLocation, offset: u64, encoding: &'static str },
     #[error("{}", tr!("{}: reading text: expected {encoding}, found UTF-8, which would be read as other characters; leave --encoding out, or give --encoding utf-8", "{}: テキストを読めません。{encoding} のはずが UTF-8 で書かれており、文字化けします。--encoding を外すか、--encoding utf-8 を指定してください", path.display()))]
     IsUtf8 { path: PathBuf, encoding: &'static str },
     #[error("{}", tr!("{place}: reading text: expected characters, found a NUL byte; is it a binary file, or UTF-16 (--encoding utf-16le)?", "{place}: テキストを読めません。NUL バイトがあります。バイナリファイルか、UTF-16（--encoding utf-16le）ではありませんか"))]
-    Nul { place: Place },
+    NulByte { place: SourceLocation },
 
     // Rows.
-    #[error("{}", ragged(place, format, [*expected, *found, *model], advice))]
-    Ragged { place: Place, format: &'static str, expected: u64, found: u64, model: u64, advice: &'static str },
+    #[error("{}", ragged_row(place, format, [*expected, *found, *model], advice))]
+    Ragged { place: SourceLocation, format: &'static str, expected: u64, found: u64, model: u64, advice: &'static str },
     #[error("{}", tr!("{place}: reading a CSV field: expected a closing quote (\") for the one that opens here, found {found}; close it, write a quote inside quotes twice (\"\"), or leave such rows out with --skip-bad-rows", "{place}: CSV のフィールドを読めません。ここで開いた引用符（\"）が閉じられないまま{found}になりました。閉じるか、引用符の中の引用符を 2 つ重ねて（\"\"）書いてください。--skip-bad-rows を付けると、このような行を除いて続けます"))]
-    UnclosedQuote { place: Place, found: String },
-    #[error("{}", tr!("{place}: reading a CSV field: expected {expected} after its closing quote, found {} at {found_at}; write a quote inside quotes twice (\"\"), or leave such rows out with --skip-bad-rows", "{place}: CSV のフィールドを読めません。閉じの引用符の後には{expected}が必要ですが、{found_at} に{}があります。引用符の中の引用符は 2 つ重ねて（\"\"）書いてください。--skip-bad-rows を付けると、このような行を除いて続けます", quoted(found)))]
-    StrayQuote { place: Place, found_at: String, expected: &'static str, found: String },
+    UnclosedQuote { place: SourceLocation, found: String },
+    #[error("{}", tr!("{place}: reading a CSV field: expected {expected} after its closing quote, found {} at {found_at}; write a quote inside quotes twice (\"\"), or leave such rows out with --skip-bad-rows", "{place}: CSV のフィールドを読めません。閉じの引用符の後には{expected}が必要ですが、{found_at} に{}があります。引用符の中の引用符は 2 つ重ねて（\"\"）書いてください。--skip-bad-rows を付けると、このような行を除いて続けます", quote(found)))]
+    StrayQuote { place: SourceLocation, found_at: String, expected: &'static str, found: String },
     #[error("{}", tr!("{place}: reading an Excel row: expected values in the columns that the first rows have ({columns}), found one in cell {cell}; clear the cell or give its column a header, or leave such rows out with --skip-bad-rows", "{place}: Excel の行を読めません。値は先頭の行にある列（{columns}）にあるはずですが、セル {cell} にもあります。セルを空にするか、その列に見出しを付けてください。--skip-bad-rows を付けると、このような行を除いて続けます"))]
-    StrayCell { place: Place, cell: String, columns: String },
+    StrayCell { place: SourceLocation, cell: String, columns: String },
     #[error("{}", tr!("{place}: reading a header: expected at most {limit} columns, found {found}; is it a table with one text per row?", "{place}: 見出し行を読めません。列は {limit} 以下のはずが {found} 列あります。1 行に 1 つのテキストがある表ですか"))]
-    TooManyColumns { place: Place, limit: usize, found: usize },
+    TooManyColumns { place: SourceLocation, limit: usize, found: usize },
     #[error("{}", tr!("{place}: reading JSON: expected one object on the line, found: {detail}; mend the line, or leave such rows out with --skip-bad-rows", "{place}: JSON を読めません。1 行に 1 つのオブジェクトが必要です（{detail}）。行を直してください。--skip-bad-rows を付けると、このような行を除いて続けます"))]
-    BadJson { place: Place, detail: String },
+    BadJson { place: SourceLocation, detail: String },
     #[error("{}", tr!("{place}: reading JSON: expected an object ({{…}}) on each line, found {found}; {advice}", "{place}: JSON を読めません。各行にオブジェクト（{{…}}）が必要ですが、{found}です。{advice}"))]
-    NotAnObject { place: Place, found: &'static str, advice: &'static str },
+    NotAnObject { place: SourceLocation, found: &'static str, advice: &'static str },
     #[error("{}", tr!("{place}: reading JSON: expected a sound element (number {element} of the array), found: {detail}; mend it, or leave such rows out with --skip-bad-rows", "{place}: JSON を読めません。配列の {element} 番目の要素が正しくありません（{detail}）。直してください。--skip-bad-rows を付けると、このような行を除いて続けます"))]
-    BadElement { place: Place, element: u64, detail: String },
+    BadElement { place: SourceLocation, element: u64, detail: String },
     #[error("{}", tr!("{place}: reading JSON: expected {expected}, found {found}; write all elements of the array in the same way, or leave such rows out with --skip-bad-rows", "{place}: JSON を読めません。{expected}が必要ですが、{found}です。配列の要素はすべて同じ形で書いてください。--skip-bad-rows を付けると、このような行を除いて続けます"))]
-    OtherElement { place: Place, expected: &'static str, found: &'static str },
+    MixedElements { place: SourceLocation, expected: &'static str, found: &'static str },
     #[error("{}", tr!("{place}: reading a JSON array: expected {expected}, found {found} (elements before it: {after}); check that the file was written whole", "{place}: JSON 配列を読めません。{expected}が必要ですが、{found}があります（その前の要素: {after}）。ファイルが最後まで書き込まれたかを確認してください"))]
-    BrokenArray { place: Place, after: u64, expected: &'static str, found: String },
+    BrokenArray { place: SourceLocation, after: u64, expected: &'static str, found: String },
     #[error("{}", tr!("{}: reading JSON: expected one array of rows, found an object with {keys}; write one of its arrays to a file of its own, as with jq {first} FILE > rows.json", "{}: JSON を読めません。行の配列が 1 つ必要ですが、{keys} を持つオブジェクトです。jq {first} ファイル > rows.json のように、配列の 1 つを別のファイルに書き出してください", path.display()))]
     SeveralArrays { path: PathBuf, keys: String, first: String },
-    #[error("{}", tr!("{place}: reading the {role}: expected a string, number or true/false in {}, found {found}; {advice}", "{place}: {role}を読めません。{}には文字列・数値・真偽値が必要ですが、{found}です。{advice}", quoted(column)))]
-    Nested { place: Place, role: Role, column: Box<str>, found: &'static str, advice: Box<str> },
+    #[error("{}", tr!("{place}: reading the {role}: expected a string, number or true/false in {}, found {found}; {advice}", "{place}: {role}を読めません。{}には文字列・数値・真偽値が必要ですが、{found}です。{advice}", quote(column)))]
+    NestedValue { place: SourceLocation, role: ColumnRole, column: Box<str>, found: &'static str, advice: Box<str> },
     #[error("{}", tr!("{place}: reading the text: expected some characters, found {found}; fill it in, or leave such rows out with --skip-bad-rows", "{place}: テキストを読めません。文字が必要ですが、{found}です。値を入れてください。--skip-bad-rows を付けると、このような行を除いて続けます"))]
-    EmptyText { place: Place, found: Box<str> },
+    EmptyText { place: SourceLocation, found: Box<str> },
     #[error("{}", tr!("{place}: reading the label: expected a class name, found {found}; fill it in, or leave such rows out with --skip-bad-rows", "{place}: ラベルを読めません。クラス名が必要ですが、{found}です。値を入れてください。--skip-bad-rows を付けると、このような行を除いて続けます"))]
-    EmptyLabel { place: Place, found: Box<str> },
+    EmptyLabel { place: SourceLocation, found: Box<str> },
     #[error("{}", tr!("{place}: reading pairs: expected a source and its target, found {found}; fill it in, or leave such rows out with --skip-bad-rows", "{place}: 対訳を読めません。原文と訳文の両方が必要ですが、{found}です。値を入れてください。--skip-bad-rows を付けると、このような行を除いて続けます"))]
-    EmptySide { place: Place, found: Box<str> },
+    EmptySide { place: SourceLocation, found: Box<str> },
     #[error("{}", {
- let (other, count) = (other.display(), count(*lines, "line"));
+ let (other, count) = (other.display(), format_count(*lines, "line"));
  tr!("{place}: reading pairs: expected a partner for each line, found the end of {other} after {count}; this is the first line without one: check that both files are complete and aligned", "{place}: 対訳を読めません。各行に相手の行が必要ですが、{other} は {lines} 行で終わっています。相手のない最初の行はここです。両方のファイルが最後まで書き込まれ、行が対応しているかを確認してください")})]
-    Unpaired { place: Place, other: PathBuf, lines: u64 },
+    Unpaired { place: SourceLocation, other: PathBuf, lines: u64 },
     #[error("{}", tr!("{place}: reading the label: expected one label, found {found} ({labels}); train with --task labels to predict several, keep one for each text, or leave such rows out with --skip-bad-rows", "{place}: ラベルを読めません。1 つのはずが {found} 個あります（{labels}）。複数のラベルを予測するには --task labels で学習してください。またはテキストごとに 1 つにするか、--skip-bad-rows を付けると、このような行を除いて続けます"))]
-    SeveralLabels { place: Place, found: usize, labels: String },
+    SeveralLabels { place: SourceLocation, found: usize, labels: String },
     #[error("{}", tr!("{place}: reading the labels: expected {expected}, found {found}; correct it, or leave such rows out with --skip-bad-rows", "{place}: ラベルを読めません。{expected}が必要ですが、{found} です。直すか、--skip-bad-rows を付けてこのような行を除いてください"))]
-    BadLabels { place: Place, expected: &'static str, found: String },
+    BadLabels { place: SourceLocation, expected: &'static str, found: String },
     #[error("{}", tr!("{}: looking for several labels a text: expected a list column, columns of 0 and 1, or fastText lines, found {columns}; say what stands between labels with --separator, or which columns are labels with --labels a,b,c", "{}: テキストごとの複数のラベルが見つかりません。リストの列、0 と 1 の列、fastText 形式の行のいずれかが必要ですが、{columns} でした。--separator で区切り文字を、または --labels a,b,c でラベルの列を指定してください", path.display()))]
-    NoLabelSets { path: PathBuf, columns: String },
-    #[error("{}", tr!("{place}: reading {what}: expected at most {}, found {}; cut it into shorter texts, or leave such rows out with --skip-bad-rows", "{place}: {what}を読めません。{} 以下のはずが {} あります。短いテキストに分けてください。--skip-bad-rows を付けると、このような行を除いて続けます", size(*limit), size(*bytes)))]
-    TooLong { place: Place, what: &'static str, limit: u64, bytes: u64 },
-    #[error("{}", tr!("{place}: reading a line: expected its end, found none within {}; is it a text file?", "{place}: 行を読めません。{} 以内に行の終わりがありません。テキストファイルですか", size(*bytes)))]
-    EndlessLine { place: Place, bytes: u64 },
-    #[error("{}", tr!("{}: reading the data: expected the end of the stream within {}, as much as memory is free, found none; give a part of it, as with `head -n 100000`", "{}: データを読めません。空きメモリと同じ {} を読んでもストリームが終わりません。`head -n 100000` などで一部だけを渡してください", path.display(), size(*bytes)))]
+    NoMultipleLabels { path: PathBuf, columns: String },
+    #[error("{}", tr!("{place}: reading {what}: expected at most {}, found {}; cut it into shorter texts, or leave such rows out with --skip-bad-rows", "{place}: {what}を読めません。{} 以下のはずが {} あります。短いテキストに分けてください。--skip-bad-rows を付けると、このような行を除いて続けます", format_size(*limit), format_size(*bytes)))]
+    TooLong { place: SourceLocation, what: &'static str, limit: u64, bytes: u64 },
+    #[error("{}", tr!("{place}: reading a line: expected its end, found none within {}; is it a text file?", "{place}: 行を読めません。{} 以内に行の終わりがありません。テキストファイルですか", format_size(*bytes)))]
+    EndlessLine { place: SourceLocation, bytes: u64 },
+    #[error("{}", tr!("{}: reading the data: expected the end of the stream within {}, as much as memory is free, found none; give a part of it, as with `head -n 100000`", "{}: データを読めません。空きメモリと同じ {} を読んでもストリームが終わりません。`head -n 100000` などで一部だけを渡してください", path.display(), format_size(*bytes)))]
     EndlessStream { path: PathBuf, bytes: u64 },
 
     // Columns.
-    #[error("{}", tr!("{}: choosing the {role} column: expected {}, found no such column among {columns}{hint}", "{}: {role}の列を選べません。{} という列は {columns} の中にありません{hint}", path.display(), quoted(wanted)))]
-    NoSuchColumn { path: PathBuf, role: Role, wanted: String, columns: String, hint: String },
+    #[error("{}", tr!("{}: choosing the {role} column: expected {}, found no such column among {columns}{hint}", "{}: {role}の列を選べません。{} という列は {columns} の中にありません{hint}", path.display(), quote(wanted)))]
+    NoSuchColumn { path: PathBuf, role: ColumnRole, wanted: String, columns: String, hint: String },
     #[error("{}", tr!("{}: choosing the columns beside the text: expected columns with names ({names}), found {found}, which has none; write a CSV file with a header, or JSONL", "{}: テキスト以外の列を選べません。名前のある列（{names}）が必要ですが、{found}には列名がありません。見出し行のある CSV か JSONL にしてください", path.display()))]
-    NoNamesBeside { path: PathBuf, names: String, found: String },
-    #[error("{}", tr!("{}: choosing the columns beside the text: expected columns other than the text and the label, each once, found {}; leave it out of --columns, or name the text and the label with --text and --label", "{}: テキスト以外の列を選べません。テキストやラベルではない列を 1 回ずつ指定してください（{}）。--columns から外すか、テキストとラベルの列を --text と --label で指定してください", path.display(), quoted(column)))]
-    TakenColumn { path: PathBuf, column: String },
+    UnnamedFeatures { path: PathBuf, names: String, found: String },
+    #[error("{}", tr!("{}: choosing the columns beside the text: expected columns other than the text and the label, each once, found {}; leave it out of --columns, or name the text and the label with --text and --label", "{}: テキスト以外の列を選べません。テキストやラベルではない列を 1 回ずつ指定してください（{}）。--columns から外すか、テキストとラベルの列を --text と --label で指定してください", path.display(), quote(column)))]
+    ColumnInUse { path: PathBuf, column: String },
     #[error("{}", tr!("{}: choosing the {role} column: expected one that stands out, found {candidates}; {advice}", "{}: {role}の列を 1 つに決められません（{candidates}）。{advice}", path.display()))]
-    Ambiguous { path: PathBuf, role: Role, candidates: String, advice: Box<str> },
+    AmbiguousColumn { path: PathBuf, role: ColumnRole, candidates: String, advice: Box<str> },
     #[error("{}", tr!("{}: choosing what to predict: expected one reading that stands out, found some that are about as likely: {readings}; choose one with the flags in brackets", "{}: 予測するものを 1 つに決められません。同じくらい確からしい読み方があります（{readings}）。かっこの中のフラグで指定してください", path.display()))]
-    Open { path: PathBuf, readings: Box<str> },
+    AmbiguousLabel { path: PathBuf, readings: Box<str> },
     #[error("{}", tr!("{}: reading the first row: expected names of columns or a row of data that stands out as such, found {first}, which may be either; say which with --header yes or --header no", "{}: 1 行目が見出しかデータか決められません（{first}）。--header yes か --header no で指定してください", path.display()))]
-    OpenHeader { path: PathBuf, first: Box<str> },
+    AmbiguousHeader { path: PathBuf, first: Box<str> },
     #[error("{}", tr!("{}: choosing the {role} column: expected {wanted}, found only {columns}; {advice}", "{}: {role}の列を選べません。{wanted}が必要ですが、{columns} しかありません。{advice}", path.display()))]
-    NoColumn { path: PathBuf, role: Role, wanted: &'static str, columns: String, advice: &'static str },
+    NoColumn { path: PathBuf, role: ColumnRole, wanted: &'static str, columns: String, advice: &'static str },
     #[error("{}", tr!("{}: choosing the task: expected a label, or two columns whose names make a pair (such as source and target, or ja and en), found text in {pair} and, beside them, {others}; say what to train: --task translate (one is the translation of the other), --task classify with --label NAME, or --task lm with --text NAME", "{}: タスクを選べません。ラベルの列か、対訳と分かる名前の 2 列（source と target、ja と en など）が必要ですが、テキストの列{pair}のほかに{others}があります。--task translate（一方が他方の訳文）、--task classify と --label 列名、--task lm と --text 列名 のいずれかを指定してください", path.display()))]
     NoTask { path: PathBuf, pair: Box<str>, others: Box<str> },
-    #[error("{}", tr!("{}: choosing the columns: expected the {} and the {} in two columns, found {} named for both; change --text or --label", "{}: 列を選べません。{}と{}は別の列のはずですが、両方に{}が指定されています。--text か --label を変えてください", path.display(), roles[0], roles[1], quoted(column)))]
-    SameColumn { path: PathBuf, roles: [Role; 2], column: String },
+    #[error("{}", tr!("{}: choosing the columns: expected the {} and the {} in two columns, found {} named for both; change --text or --label", "{}: 列を選べません。{}と{}は別の列のはずですが、両方に{}が指定されています。--text か --label を変えてください", path.display(), roles[0], roles[1], quote(column)))]
+    SameColumn { path: PathBuf, roles: [ColumnRole; 2], column: String },
     #[error("{}", tr!("{}: reading several training files: expected the columns of {} ({expected}), found {found}; name the columns alike in all files, or train on one file", "{}: 複数の学習ファイルを読めません。{}と同じ列（{expected}）が必要ですが、{found} です。すべてのファイルで列名をそろえるか、1 つのファイルで学習してください", path.display(), first.display()))]
-    OtherColumns { path: PathBuf, first: PathBuf, expected: Box<str>, found: Box<str> },
+    ColumnsDiffer { path: PathBuf, first: PathBuf, expected: Box<str>, found: Box<str> },
     #[error("{}", tr!("{}: reading one of two parallel files: expected lines of text, found {found}; name it alone, or write each side as a text file", "{}: 対訳の片側を読めません。テキストの行が必要ですが、{found} です。単独で指定するか、両側をテキストファイルとして書き出してください", path.display()))]
     NotParallel { path: PathBuf, found: &'static str },
 
@@ -238,10 +238,10 @@ pub enum DataError {
     NoUsableRows { path: PathBuf, skipped: String },
     #[error("{}", tr!("{}: reading pairs: expected rows, found none that can be used ({skipped}); mend the data or choose other columns with --text and --label", "{}: 対訳を読めません。使える行がありません（{skipped}）。データを直すか、--text と --label で別の列を選んでください", path.display()))]
     NoUsablePairs { path: PathBuf, skipped: String },
-    #[error("{}", not_enough(path, *rows, *least))]
+    #[error("{}", too_few_rows(path, *rows, *least))]
     TooFewRows { path: PathBuf, rows: u64, least: u64 },
-    #[error("{}", few_numbers(path, *found))]
-    FewNumbers { path: PathBuf, found: usize },
+    #[error("{}", too_few_numbers(path, *found))]
+    TooFewNumbers { path: PathBuf, found: usize },
     #[error("{}", tr!("{}: preparing to train: expected labelled spans, found none in {rows} texts; does --label name the key or column that holds them?", "{}: 学習の準備ができません。{rows} 件のテキストに、ラベルの付いたスパンが 1 つもありません。スパンのキーまたは列を --label で指定してください", path.display()))]
     NoSpans { path: PathBuf, rows: String },
     #[error("{}", tr!("{}: preparing to train: expected at most {limit} kinds of spans, found {found}; is it a column of words? Name the one that holds the tags with --label", "{}: 学習の準備ができません。スパンの種類は {limit} 以下のはずですが、{found} 種類あります。単語の列ではありませんか。タグの列を --label で指定してください", path.display()))]
@@ -258,23 +258,23 @@ pub enum DataError {
         advice: Box<str>,
     },
     #[error("{}", tr!("{place}: reading the label: expected at most {limit} classes, found more in {column}; is it an identifier? Name another column with --label", "{place}: ラベルを読めません。クラスは {limit} 以下のはずですが、{column}にはもっとあります。識別子ではありませんか。--label で別の列を指定してください"))]
-    TooManyClasses { place: Place, limit: usize, column: String },
-    #[error("{}", tr!("{place}: checking the labels: expected a class of the training data ({known}), found {}{hint}; correct it, or add such rows to the training data", "{place}: ラベルを確認できません。学習データのクラス（{known}）のいずれかが必要ですが、{}です{hint}。直すか、そのような行を学習データに加えてください", quoted(label)))]
-    UnknownLabel { place: Place, label: String, known: Box<str>, hint: Box<str> },
+    TooManyClasses { place: SourceLocation, limit: usize, column: String },
+    #[error("{}", tr!("{place}: checking the labels: expected a class of the training data ({known}), found {}{hint}; correct it, or add such rows to the training data", "{place}: ラベルを確認できません。学習データのクラス（{known}）のいずれかが必要ですが、{}です{hint}。直すか、そのような行を学習データに加えてください", quote(label)))]
+    UnknownLabel { place: SourceLocation, label: String, known: Box<str>, hint: Box<str> },
 
     // Output.
     #[error("{}", tr!("{}: that is a file that is read; name another", "{}: 読み込むファイルです。別の名前にしてください", path.display()))]
-    OverInput { path: PathBuf },
-    #[error("{}", tr!("{}: {}: {}; check the path, its permissions and the disk", "{}: {}に失敗しました: {}。パス、アクセス権、ディスクを確認してください", path.display(), doing_of(doing), system(source)))]
+    OverwritesInput { path: PathBuf },
+    #[error("{}", tr!("{}: {}: {}; check the path, its permissions and the disk", "{}: {}に失敗しました: {}。パス、アクセス権、ディスクを確認してください", path.display(), doing_of(doing), system_message(source)))]
     Output { path: PathBuf, doing: &'static str, source: io::Error },
-    #[error("{}", tr!("writing the output: {}; check the disk and the program that reads the output", "出力を書き込めません: {}。ディスクと、出力を読んでいるプログラムを確認してください", system(source)))]
+    #[error("{}", tr!("writing the output: {}; check the disk and the program that reads the output", "出力を書き込めません: {}。ディスクと、出力を読んでいるプログラムを確認してください", system_message(source)))]
     Write { source: io::Error },
     #[error("{}", tr!("writing row {row}: expected fields that a TSV file can hold, found a line break that would be read back wrongly; write JSON instead (--json)", "{row} 行目を書き込めません。TSV に書けない改行が値に含まれています。JSON で書き出してください（--json）"))]
-    Unwritable { row: u64 },
+    UnwritableRow { row: u64 },
 }
 
-fn ragged(place: &Place, format: &str, [expected, found, model]: [u64; 3], advice: &str) -> String {
-    let columns = count(expected, "column");
+fn ragged_row(place: &SourceLocation, format: &str, [expected, found, model]: [u64; 3], advice: &str) -> String {
+    let columns = format_count(expected, "column");
     let model = match place.is_row {
         true => tr!("row {model}", "{model} 行目"),
         false => tr!("line {model}", "{model} 行目"),
@@ -285,13 +285,13 @@ fn ragged(place: &Place, format: &str, [expected, found, model]: [u64; 3], advic
     )
 }
 
-fn not_enough(path: &Path, rows: u64, least: u64) -> String {
+fn too_few_rows(path: &Path, rows: u64, least: u64) -> String {
     let path = path.display();
     match lang() {
         Lang::En => format!(
             "{path}: preparing to train: expected at least {}, found {}; add more examples",
-            count(least, "row"),
-            count(rows, "row")
+            format_count(least, "row"),
+            format_count(rows, "row")
         ),
         Lang::Ja => {
             format!("{path}: 学習の準備ができません。{least} 行以上が必要ですが、{rows} 行です。例を増やしてください")
@@ -299,7 +299,7 @@ fn not_enough(path: &Path, rows: u64, least: u64) -> String {
     }
 }
 
-fn few_numbers(path: &Path, found: usize) -> String {
+fn too_few_numbers(path: &Path, found: usize) -> String {
     let path = path.display();
     match found {
         2 => tr!(
@@ -316,7 +316,7 @@ fn few_numbers(path: &Path, found: usize) -> String {
 }
 
 fn one_class(path: &Path, label: &str, rows: u64, column: &str) -> String {
-    let (path, label, counted) = (path.display(), quoted(label), count(rows, "row"));
+    let (path, label, counted) = (path.display(), quote(label), format_count(rows, "row"));
     tr!(
         "{path}: preparing to train: expected two or more classes, found only {label} in all {counted}; is {column} the label? Name another with --label",
         "{path}: 学習の準備ができません。2 つ以上のクラスが必要ですが、全 {rows} 行が{label}です。{column}はラベルですか。--label で別の列を指定してください"
@@ -326,11 +326,11 @@ fn one_class(path: &Path, label: &str, rows: u64, column: &str) -> String {
 impl DataError {
     /// Whether only one row is lost, so that reading can go on behind it when bad rows may be skipped.
     pub fn is_row_error(&self) -> bool {
-        self.row().is_some()
+        self.skippable_row().is_some()
     }
 
     /// The line of the row to skip, if this error concerns one row only.
-    pub(crate) fn row(&self) -> Option<u64> {
+    pub(crate) fn skippable_row(&self) -> Option<u64> {
         match self {
             DataError::BadElement { element, .. } => Some(*element),
             DataError::Ragged { place, .. }
@@ -339,8 +339,8 @@ impl DataError {
             | DataError::StrayCell { place, .. }
             | DataError::BadJson { place, .. }
             | DataError::NotAnObject { place, .. }
-            | DataError::OtherElement { place, .. }
-            | DataError::Nested { place, .. }
+            | DataError::MixedElements { place, .. }
+            | DataError::NestedValue { place, .. }
             | DataError::EmptyText { place, .. }
             | DataError::EmptyLabel { place, .. }
             | DataError::EmptySide { place, .. }
@@ -363,7 +363,7 @@ impl DataError {
     }
 
     /// What the system said, if it refused.
-    pub fn system(&self) -> Option<&io::Error> {
+    pub fn system_error(&self) -> Option<&io::Error> {
         match self {
             DataError::Io { source, .. } | DataError::Output { source, .. } | DataError::Write { source } => {
                 Some(source)
@@ -375,8 +375,8 @@ impl DataError {
     /// Whether the input or the use is at fault rather than the work: exit codes 2 and 1 of the command.
     pub fn is_usage(&self) -> bool {
         match self {
-            DataError::Io { source, .. } => !is_full(source.kind()),
-            DataError::Output { source, .. } => is_no_place(source.kind()),
+            DataError::Io { source, .. } => !is_disk_full(source.kind()),
+            DataError::Output { source, .. } => is_unwritable_path(source.kind()),
             DataError::Write { .. } => false,
             _ => true,
         }

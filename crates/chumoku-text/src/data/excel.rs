@@ -17,19 +17,19 @@ use std::thread;
 
 use calamine::{Dimensions, Reader as _, SheetType, SheetVisible, Xlsx, XlsxError};
 
-use super::error::{DataError, Place};
+use super::error::{DataError, SourceLocation};
 use super::format::ReadOptions;
 use super::limits::{MAX_COLUMNS, MAX_ROW_BYTES};
 use super::record::Record;
 use crate::lang::lang;
-use crate::lang::wording::{did_you_mean, listed, quoted};
+use crate::lang::wording::{did_you_mean, list_names, quote};
 use crate::tr;
-use crate::{quiet, sorting};
+use crate::{panics, sorting};
 
 /// Rows that the reading thread is ahead.
-const AHEAD: usize = 8;
+const ROWS_AHEAD: usize = 8;
 
-type Book = Xlsx<BufReader<File>>;
+type Workbook = Xlsx<BufReader<File>>;
 
 /// Reads the rows of a sheet.
 pub(crate) struct ExcelReader {
@@ -44,21 +44,21 @@ pub(crate) struct ExcelReader {
 impl ExcelReader {
     /// Opens a workbook at the sheet that the options name, or else at the first that holds a table and is not hidden.
     pub(crate) fn open(path: &Path, mut file: File, options: &ReadOptions) -> Result<Self, DataError> {
-        let large = parts::check(path, &file)?;
+        let large = parts::check_archive(path, &file)?;
         let io = |source| DataError::Io { path: path.to_owned(), doing: "reading the data", source };
         file.rewind().map_err(io)?;
-        let mut book: Book = caught(path, || Xlsx::new(BufReader::new(file)))?;
-        let (name, others, is_later) = chosen(path, &mut book, options)?;
+        let mut book: Workbook = catch_panics(path, || Xlsx::new(BufReader::new(file)))?;
+        let (name, others, is_later) = choose_sheet(path, &mut book, options)?;
         // They stand behind the cells, so the sheet is read to its end for them.
         let merged = match large {
             true => Vec::new(),
-            false => caught(path, || book.merge_cells_by_sheet_name(&name))?,
+            false => catch_panics(path, || book.merge_cells_by_sheet_name(&name))?,
         };
-        let (sender, rows) = sync_channel(AHEAD);
+        let (sender, rows) = sync_channel(ROWS_AHEAD);
         let (of, from) = (path.to_owned(), name.clone());
         // It ends with the sheet, when nobody listens any more, or with the program.
         thread::spawn(move || {
-            let ended = caught(&of, || send_rows(&of, &mut book, &from, merged, &sender));
+            let ended = catch_panics(&of, || send_rows(&of, &mut book, &from, merged, &sender));
             if let Err(error) = ended {
                 // Nobody may be there to hear it.
                 let _ = sender.send(Err(error));
@@ -67,13 +67,13 @@ impl ExcelReader {
         Ok(ExcelReader { path: path.to_owned(), rows: Some(rows), sheet: (name, others, is_later), columns: None })
     }
 
-    pub(crate) fn place(&self, row: u64) -> Place {
-        Place::row(&self.path, row)
+    pub(crate) fn location(&self, row: u64) -> SourceLocation {
+        SourceLocation::row(&self.path, row)
     }
 
     /// The sheet, for the description: `, sheet “Data” (the first of 3; another with --sheet NAME)`.
     pub(crate) fn describe_sheet(&self) -> String {
-        let (name, others) = (quoted(&self.sheet.0), self.sheet.1);
+        let (name, others) = (quote(&self.sheet.0), self.sheet.1);
         match others {
             _ if self.sheet.2 => {
                 let n = others + 1;
@@ -94,7 +94,7 @@ impl ExcelReader {
     }
 
     /// Leaves the columns that are empty in all of the first rows out, in these rows and in those to come.
-    pub(crate) fn settle(&mut self, first: &mut VecDeque<Record>) {
+    pub(crate) fn drop_empty_columns(&mut self, first: &mut VecDeque<Record>) {
         let filled = |row: &Record| {
             let fields = row.fields.iter().enumerate();
             fields.filter(|(_, value)| !value.trim().is_empty()).map(|(column, _)| column).collect::<Vec<_>>()
@@ -102,7 +102,7 @@ impl ExcelReader {
         let columns: BTreeSet<usize> = first.iter().flat_map(filled).collect();
         let columns: Vec<usize> = columns.into_iter().collect();
         for row in first.iter_mut() {
-            row.fields = picked(&mut row.fields, &columns);
+            row.fields = select_fields(&mut row.fields, &columns);
         }
         self.columns = Some(columns);
     }
@@ -118,31 +118,31 @@ impl ExcelReader {
             let is_stray =
                 |(column, value): &(usize, &String)| !value.trim().is_empty() && columns.binary_search(column).is_err();
             if let Some((column, _)) = row.fields.iter().enumerate().find(is_stray) {
-                let cell = format!("{}{}", cells::letters(column), row.line);
-                let columns = columns.iter().map(|&column| cells::letters(column)).collect::<Vec<_>>();
+                let cell = format!("{}{}", cells::column_letters(column), row.line);
+                let columns = columns.iter().map(|&column| cells::column_letters(column)).collect::<Vec<_>>();
                 return Err(DataError::StrayCell {
-                    place: self.place(row.line),
+                    place: self.location(row.line),
                     cell,
                     columns: columns[..columns.len().min(8)].join(", "),
                 });
             }
-            row.fields = picked(&mut row.fields, columns);
+            row.fields = select_fields(&mut row.fields, columns);
         }
         Ok(Some(row))
     }
 }
 
 /// The fields of these columns; empty where the row is shorter.
-fn picked(fields: &mut [String], columns: &[usize]) -> Vec<String> {
+fn select_fields(fields: &mut [String], columns: &[usize]) -> Vec<String> {
     columns.iter().map(|&column| fields.get_mut(column).map(std::mem::take).unwrap_or_default()).collect()
 }
 
 /// Rows that a table has at least: two classes with two rows each.
-const TABLE_ROWS: usize = 4;
+const MIN_TABLE_ROWS: usize = 4;
 /// Rows of a sheet that are counted to tell a table from a cover.
-const COUNTED_ROWS: usize = 200;
+const MAX_COUNTED_ROWS: usize = 200;
 /// Names of sheets that say something of a workbook.
-const COVERS: [&str; 23] = [
+const COVER_NAMES: [&str; 23] = [
     "cover",
     "coverpage",
     "title",
@@ -169,21 +169,21 @@ const COVERS: [&str; 23] = [
 ];
 
 /// The sheet to read, how many others there are, and whether sheets before it hold no table.
-fn chosen(path: &Path, book: &mut Book, options: &ReadOptions) -> Result<(String, usize, bool), DataError> {
+fn choose_sheet(path: &Path, book: &mut Workbook, options: &ReadOptions) -> Result<(String, usize, bool), DataError> {
     let tables = book.sheets_metadata().iter().filter(|sheet| sheet.typ == SheetType::WorkSheet);
     let names: Vec<String> = tables.clone().map(|sheet| sheet.name.clone()).collect();
     let visible: Vec<String> =
         tables.filter(|sheet| sheet.visible == SheetVisible::Visible).map(|sheet| sheet.name.clone()).collect();
     let same = |name: &str, wanted: &str| name.trim().to_lowercase() == wanted.trim().to_lowercase();
     // The sheet of the training file, where this file has one of that name.
-    let remembered = options.remembered().and_then(|options| options.sheet.as_ref());
+    let remembered = options.training_options().and_then(|options| options.sheet.as_ref());
     let remembered = remembered.filter(|wanted| names.iter().any(|name| same(name, wanted)));
     let Some(wanted) = options.sheet.as_ref().or(remembered) else {
         let Some(first) = visible.first().or(names.first()) else {
             let detail = tr!("no sheet with cells", "セルのあるシートがありません");
             return Err(DataError::Excel { path: path.to_owned(), detail });
         };
-        let later = behind_cover(path, book, &visible);
+        let later = sheet_after_cover(path, book, &visible);
         return Ok((later.unwrap_or(first).clone(), names.len() - 1, later.is_some()));
     };
     match names.iter().find(|name| *name == wanted).or_else(|| names.iter().find(|name| same(name, wanted))) {
@@ -191,7 +191,7 @@ fn chosen(path: &Path, book: &mut Book, options: &ReadOptions) -> Result<(String
         None => Err(DataError::NoSuchSheet {
             path: path.to_owned(),
             wanted: wanted.clone(),
-            sheets: listed(&names),
+            sheets: list_names(&names),
             hint: did_you_mean(wanted, names.iter().map(String::as_str)),
         }),
     }
@@ -199,23 +199,24 @@ fn chosen(path: &Path, book: &mut Book, options: &ReadOptions) -> Result<(String
 
 /// Returns the first sheet with a table if the first of all is a cover. A cover has the name of one, or few rows with several
 /// values.
-fn behind_cover<'a>(path: &Path, book: &mut Book, visible: &'a [String]) -> Option<&'a String> {
+fn sheet_after_cover<'a>(path: &Path, book: &mut Workbook, visible: &'a [String]) -> Option<&'a String> {
     let (first, others) = visible.split_first().filter(|(_, others)| !others.is_empty())?;
     // Faults of a sheet are reported when it is read.
-    let mut rows = |sheet: &str| caught(path, || table_rows(book, sheet)).unwrap_or_default();
+    let mut rows = |sheet: &str| catch_panics(path, || count_table_rows(book, sheet)).unwrap_or_default();
     let of_first = rows(first);
-    let is_cover = COVERS.contains(&first.to_lowercase().replace(' ', "").as_str());
-    if of_first >= COUNTED_ROWS && !is_cover {
+    let is_cover = COVER_NAMES.contains(&first.to_lowercase().replace(' ', "").as_str());
+    if of_first >= MAX_COUNTED_ROWS && !is_cover {
         return None;
     }
     others.iter().find(|sheet| {
         let found = rows(sheet);
-        found >= TABLE_ROWS && (of_first < TABLE_ROWS || is_cover && found > of_first / 2 || found > 3 * of_first)
+        found >= MIN_TABLE_ROWS
+            && (of_first < MIN_TABLE_ROWS || is_cover && found > of_first / 2 || found > 3 * of_first)
     })
 }
 
 /// Rows of a sheet with values in two cells or more, as far as they are counted.
-fn table_rows(book: &mut Book, sheet: &str) -> Result<usize, XlsxError> {
+fn count_table_rows(book: &mut Workbook, sheet: &str) -> Result<usize, XlsxError> {
     let mut cells = book.worksheet_cells_reader(sheet)?;
     let (mut rows, mut row, mut filled) = (0, 0, 0);
     while let Some(cell) = cells.next_cell()? {
@@ -223,11 +224,11 @@ fn table_rows(book: &mut Book, sheet: &str) -> Result<usize, XlsxError> {
         if at != row {
             (row, filled) = (at, 0);
         }
-        if !cells::text(cell.get_value()).trim().is_empty() {
+        if !cells::cell_text(cell.get_value()).trim().is_empty() {
             filled += 1;
             rows += usize::from(filled == 2);
         }
-        if rows >= COUNTED_ROWS {
+        if rows >= MAX_COUNTED_ROWS {
             break;
         }
     }
@@ -237,26 +238,26 @@ fn table_rows(book: &mut Book, sheet: &str) -> Result<usize, XlsxError> {
 /// Sends the rows of a sheet that hold anything, until nobody listens.
 fn send_rows(
     path: &Path,
-    book: &mut Book,
+    book: &mut Workbook,
     sheet: &str,
     mut merged: Vec<Dimensions>,
     sender: &SyncSender<Result<Record, DataError>>,
 ) -> Result<(), XlsxError> {
     // Only what reaches over several rows says something of rows further down.
     merged.retain(|region| region.start.0 < region.end.0);
-    sorting::by_key(&mut merged, |region| std::cmp::Reverse(region.start));
-    let mut repeated = Repeated { waiting: merged, open: Vec::new() };
+    sorting::sort_by_key(&mut merged, |region| std::cmp::Reverse(region.start));
+    let mut repeated = MergedCells { waiting: merged, open: Vec::new() };
     let mut cells = book.worksheet_cells_reader(sheet)?;
-    let mut row = Row::default();
+    let mut row = ExcelRow::default();
     while let Some(cell) = cells.next_cell()? {
         let (at, column) = cell.get_position();
         if row.number != at {
-            let done = std::mem::replace(&mut row, Row { number: at, ..Row::default() });
+            let done = std::mem::replace(&mut row, ExcelRow { number: at, ..ExcelRow::default() });
             if !done.send(path, &mut repeated, sender) {
                 return Ok(());
             }
         }
-        row.put(column as usize, cells::text(cell.get_value()));
+        row.set(column as usize, cells::cell_text(cell.get_value()));
     }
     row.send(path, &mut repeated, sender);
     Ok(())
@@ -264,7 +265,7 @@ fn send_rows(
 
 /// A row that is being read.
 #[derive(Default)]
-struct Row {
+struct ExcelRow {
     /// Counted from 0.
     number: u32,
     fields: Vec<String>,
@@ -273,8 +274,8 @@ struct Row {
     is_too_wide: bool,
 }
 
-impl Row {
-    fn put(&mut self, column: usize, value: String) {
+impl ExcelRow {
+    fn set(&mut self, column: usize, value: String) {
         if value.is_empty() {
             return;
         }
@@ -291,9 +292,9 @@ impl Row {
     }
 
     /// Sends the row on, unless it is empty; says whether anybody listens.
-    fn send(mut self, path: &Path, repeated: &mut Repeated, sender: &SyncSender<Result<Record, DataError>>) -> bool {
+    fn send(mut self, path: &Path, repeated: &mut MergedCells, sender: &SyncSender<Result<Record, DataError>>) -> bool {
         let line = u64::from(self.number) + 1;
-        let place = Place::row(path, line);
+        let place = SourceLocation::row(path, line);
         if self.is_too_wide {
             let found = MAX_COLUMNS + 1;
             return sender.send(Err(DataError::TooManyColumns { place, limit: MAX_COLUMNS, found })).is_ok();
@@ -307,19 +308,19 @@ impl Row {
             return true;
         }
         repeated.fill(self.number, &mut self.fields);
-        sender.send(Ok(Record::of_fields(line, self.fields))).is_ok()
+        sender.send(Ok(Record::from_fields(line, self.fields))).is_ok()
     }
 }
 
 /// Cells that were merged over several rows: the value, which stands in the first alone, holds for all of them.
-struct Repeated {
+struct MergedCells {
     /// Those that begin further down, the next one last.
     waiting: Vec<Dimensions>,
     /// Those that reach into the rows being read, with their values.
     open: Vec<(Dimensions, String)>,
 }
 
-impl Repeated {
+impl MergedCells {
     fn fill(&mut self, row: u32, fields: &mut Vec<String>) {
         self.open.retain(|(region, _)| region.end.0 >= row);
         while self.waiting.last().is_some_and(|region| region.start.0 <= row) {
@@ -346,10 +347,10 @@ impl Repeated {
 }
 
 /// Runs a step of `calamine`; its errors and whatever panics become ours.
-fn caught<T>(path: &Path, work: impl FnOnce() -> Result<T, XlsxError>) -> Result<T, DataError> {
-    let detail = match quiet::catch(work) {
+fn catch_panics<T>(path: &Path, work: impl FnOnce() -> Result<T, XlsxError>) -> Result<T, DataError> {
+    let detail = match panics::catch_silently(work) {
         Ok(Ok(value)) => return Ok(value),
-        Ok(Err(XlsxError::Password)) => return Err(locked(path)),
+        Ok(Err(XlsxError::Password)) => return Err(locked_workbook(path)),
         Ok(Err(error)) => error.to_string(),
         Err(said) => said,
     };
@@ -359,8 +360,8 @@ fn caught<T>(path: &Path, work: impl FnOnce() -> Result<T, XlsxError>) -> Result
 }
 
 /// A workbook that only a password opens.
-fn locked(path: &Path) -> DataError {
+fn locked_workbook(path: &Path) -> DataError {
     let (found, advice) = super::detect::LOCKED_WORKBOOK;
     let pick = |(english, japanese)| lang().pick(english, japanese);
-    DataError::OtherFormat { path: path.to_owned(), found: pick(found), advice: pick(advice) }
+    DataError::UnsupportedFormat { path: path.to_owned(), found: pick(found), advice: pick(advice) }
 }

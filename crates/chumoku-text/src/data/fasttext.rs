@@ -5,7 +5,7 @@ use super::limits::MAX_TEXT_BYTES;
 use super::lines::LineReader;
 use super::record::Record;
 use crate::lang::lang;
-use crate::lang::wording::listed;
+use crate::lang::wording::list_names;
 
 /// The prefix that fastText puts before a label.
 pub(crate) const LABEL_PREFIX: &str = "__label__";
@@ -53,10 +53,10 @@ impl FastTextReader {
             text = before.trim_end();
         }
         if labels.len() > 1 && !self.several_labels {
-            let place = self.lines.place(line.number);
-            return Err(DataError::SeveralLabels { place, found: labels.len(), labels: listed(&labels) });
+            let place = self.lines.location(line.number);
+            return Err(DataError::SeveralLabels { place, found: labels.len(), labels: list_names(&labels) });
         }
-        Ok(Some(Record::of_fields(line.number, vec![labels.join(" "), text.to_owned()])))
+        Ok(Some(Record::from_fields(line.number, vec![labels.join(" "), text.to_owned()])))
     }
 }
 
@@ -71,6 +71,6 @@ impl PlainReader {
     }
 
     pub(crate) fn next_row(&mut self) -> Result<Option<Record>, DataError> {
-        Ok(self.lines.next_line()?.map(|line| Record::of_fields(line.number, vec![line.text])))
+        Ok(self.lines.next_line()?.map(|line| Record::from_fields(line.number, vec![line.text])))
     }
 }

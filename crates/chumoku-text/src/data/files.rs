@@ -22,7 +22,7 @@ impl DataFiles {
     ///
     /// It names two files if it holds a comma between them and is no file itself; where one of the two is missing,
     /// opening them says which.
-    pub fn of_argument(argument: &Path) -> Self {
+    pub fn from_argument(argument: &Path) -> Self {
         let one = || DataFiles::One(argument.to_owned());
         let Some(text) = argument.to_str().filter(|_| !argument.exists()) else {
             return one();

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-use super::kept::Kept;
-use crate::beside::Asked;
+use super::stream_copies::StreamCopies;
+use crate::feature_columns::FeatureRequest;
 use crate::lang::lang;
 use crate::tr;
 
@@ -36,7 +36,7 @@ pub enum Format {
 
 impl Format {
     /// The name, in one word, for messages about a row.
-    pub(crate) fn word(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Format::Csv { .. } => "CSV",
             Format::Tsv => "TSV",
@@ -52,7 +52,7 @@ impl Format {
 
 impl fmt::Display for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())?;
+        f.write_str(self.name())?;
         match self {
             Format::Csv { delimiter: ',' } => Ok(()),
             Format::Csv { delimiter: '\t' } => f.write_str(lang().pick(" (tabs)", "（タブ区切り）")),
@@ -86,7 +86,7 @@ pub struct ReadOptions {
     pub pairs: bool,
     /// The columns beside the text that are wanted, in order; each text is then a row with their values
     /// ([`beside`](crate::beside)).
-    pub beside: Vec<Asked>,
+    pub features: Vec<FeatureRequest>,
     /// Whether a line of fastText may have several labels.
     pub several_labels: bool,
     /// Whether a row with an empty text is an error, as it always is where labelled rows are read.
@@ -106,32 +106,33 @@ pub struct ReadOptions {
     /// With a `format` of CSV: its delimiter is to be found in the file, whatever `format` says.
     pub find_delimiter: bool,
     /// Data that came through pipes and is read from copies.
-    pub kept: Kept,
+    pub copies: StreamCopies,
     /// How the training file of a model was read: this fills what is not given, as far as it fits the file.
-    pub remembered: Option<Box<ReadOptions>>,
+    pub training_options: Option<Box<ReadOptions>>,
 }
 
 impl ReadOptions {
     /// Returns the options that a model's folder remembers.
-    pub(crate) fn remembered(&self) -> Option<&ReadOptions> {
-        self.remembered.as_deref()
+    pub(crate) fn training_options(&self) -> Option<&ReadOptions> {
+        self.training_options.as_deref()
     }
 
     /// Writes labels as these are written, where spellings are to be merged.
-    pub fn merge_into<S: AsRef<str>>(&mut self, labels: &[S]) {
-        if self.merges().is_some() {
+    pub fn use_label_spellings<S: AsRef<str>>(&mut self, labels: &[S]) {
+        if self.merged_labels().is_some() {
             self.merge_labels = Some(labels.iter().map(|label| label.as_ref().to_owned()).collect());
         }
     }
 
     /// The labels whose spellings are merged, if they are.
-    pub(crate) fn merges(&self) -> Option<&[String]> {
-        self.merge_labels.as_deref().or_else(|| self.remembered()?.merge_labels.as_deref())
+    pub(crate) fn merged_labels(&self) -> Option<&[String]> {
+        self.merge_labels.as_deref().or_else(|| self.training_options()?.merge_labels.as_deref())
     }
 
     /// Checks whether rows that cannot be used are left out. Rows to be answered are not, unless that is asked for: each has its
     /// answer or the reason why it has none.
     pub(crate) fn skips_bad_rows(&self) -> bool {
-        self.skip_bad_rows || !self.faults_in_place && self.remembered().is_some_and(|options| options.skip_bad_rows)
+        self.skip_bad_rows
+            || !self.faults_in_place && self.training_options().is_some_and(|options| options.skip_bad_rows)
     }
 }

@@ -7,7 +7,7 @@ use flate2::read::MultiGzDecoder;
 
 /// What went wrong below the level of lines; travels inside an [`io::Error`] up to where the place is known.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Fault {
+pub(crate) enum StreamFault {
     #[error("{0}")]
     Gzip(String),
     #[error("{}", tr!("bytes that {encoding} does not have at byte {offset}", "{offset} バイト目に {encoding} にないバイト"))]
@@ -17,24 +17,25 @@ pub(crate) enum Fault {
 }
 
 /// The decompressed bytes of a gzip stream of one or more members.
-pub(crate) struct Gunzip<R>(MultiGzDecoder<R>);
+pub(crate) struct GzipReader<R>(MultiGzDecoder<R>);
 
-impl<R: Read> Gunzip<R> {
+impl<R: Read> GzipReader<R> {
     pub(crate) fn new(input: R) -> Self {
-        Gunzip(MultiGzDecoder::new(input))
+        GzipReader(MultiGzDecoder::new(input))
     }
 }
 
-impl<R: Read> Read for Gunzip<R> {
+impl<R: Read> Read for GzipReader<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         self.0.read(out).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => {
                 let found = tr!("that the file is cut short", "ファイルが途中で切れています");
-                io::Error::new(io::ErrorKind::InvalidData, Fault::Gzip(found))
+                io::Error::new(io::ErrorKind::InvalidData, StreamFault::Gzip(found))
             }
-            io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => {
-                io::Error::new(io::ErrorKind::InvalidData, Fault::Gzip(tr!("damage ({error})", "データが壊れています")))
-            }
+            io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => io::Error::new(
+                io::ErrorKind::InvalidData,
+                StreamFault::Gzip(tr!("damage ({error})", "データが壊れています")),
+            ),
             _ => error,
         })
     }

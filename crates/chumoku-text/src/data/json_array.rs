@@ -5,147 +5,154 @@
 
 use serde_json::Value;
 
-use super::decode::likely_encoding;
-use super::error::{DataError, Place};
-use super::json_lines::{detail, kind};
+use super::decode::guess_encoding;
+use super::error::{DataError, SourceLocation};
+use super::json_lines::{error_detail, json_type_name};
 use super::limits::MAX_ROW_BYTES;
-use super::lines::{LineReader, column_of};
-use super::record::{Record, as_text};
-use super::width::Width;
+use super::lines::{LineReader, column_at};
+use super::record::{Record, value_to_text};
+use super::width::RowWidth;
 use crate::lang::lang;
-use crate::lang::wording::{joined, quoted};
+use crate::lang::wording::{join_names, quote};
 use crate::tr;
 
 /// What the elements of an array are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Elements {
+pub(crate) enum ElementKind {
     Objects,
     Texts,
     Lists,
 }
 
-impl Elements {
-    fn of(value: &Value) -> Option<Self> {
+impl ElementKind {
+    fn of_value(value: &Value) -> Option<Self> {
         match value {
-            Value::Object(_) => Some(Elements::Objects),
-            Value::String(_) => Some(Elements::Texts),
-            Value::Array(_) => Some(Elements::Lists),
+            Value::Object(_) => Some(ElementKind::Objects),
+            Value::String(_) => Some(ElementKind::Texts),
+            Value::Array(_) => Some(ElementKind::Lists),
             _ => None,
         }
     }
 
     /// What one is, in words.
-    fn one(self) -> &'static str {
-        kind(&match self {
-            Elements::Objects => Value::Object(serde_json::Map::new()),
-            Elements::Texts => Value::String(String::new()),
-            Elements::Lists => Value::Array(Vec::new()),
+    fn noun(self) -> &'static str {
+        json_type_name(&match self {
+            ElementKind::Objects => Value::Object(serde_json::Map::new()),
+            ElementKind::Texts => Value::String(String::new()),
+            ElementKind::Lists => Value::Array(Vec::new()),
         })
     }
 
     /// What an array of them is, for descriptions.
-    pub(crate) fn array(self) -> &'static str {
+    pub(crate) fn array_noun(self) -> &'static str {
         match self {
-            Elements::Objects => lang().pick("an array of objects", "オブジェクトの配列"),
-            Elements::Texts => lang().pick("an array of strings", "文字列の配列"),
-            Elements::Lists => lang().pick("an array of lists", "リストの配列"),
+            ElementKind::Objects => lang().pick("an array of objects", "オブジェクトの配列"),
+            ElementKind::Texts => lang().pick("an array of strings", "文字列の配列"),
+            ElementKind::Lists => lang().pick("an array of lists", "リストの配列"),
         }
     }
 }
 
 /// Where in the file the array is being read.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum At {
-    Beginning,
+enum ArrayPosition {
+    BeforeArray,
     /// Behind the bracket that opens it.
-    First,
+    BeforeFirst,
     /// Behind an element.
-    Next,
+    AfterElement,
     End,
 }
 
 /// Reads the elements of an array.
 pub(crate) struct JsonArrayReader {
     lines: LineReader,
-    at: At,
+    at: ArrayPosition,
     /// The key of the array, where it is the value of an object's.
     wrapped: Option<String>,
     /// What the first element is; the others must be the same.
-    pub(crate) elements: Option<Elements>,
+    pub(crate) elements: Option<ElementKind>,
     /// Elements begun so far.
     element: u64,
-    width: Width,
+    width: RowWidth,
 }
 
 impl JsonArrayReader {
     pub(crate) fn new(lines: LineReader) -> Self {
-        JsonArrayReader { lines, at: At::Beginning, wrapped: None, elements: None, element: 0, width: Width::default() }
+        JsonArrayReader {
+            lines,
+            at: ArrayPosition::BeforeArray,
+            wrapped: None,
+            elements: None,
+            element: 0,
+            width: RowWidth::default(),
+        }
     }
 
     /// Lines begun so far.
-    pub(crate) fn begun(&self) -> u64 {
-        self.lines.begun()
+    pub(crate) fn lines_begun(&self) -> u64 {
+        self.lines.lines_begun()
     }
 
     /// The next element as a row. After a row error reading may go on; after any other it must not.
     pub(crate) fn next_row(&mut self) -> Result<Option<Record>, DataError> {
-        if self.at == At::End {
+        if self.at == ArrayPosition::End {
             return Ok(None);
         }
-        let result = self.element();
+        let result = self.read_element();
         if !matches!(&result, Ok(Some(_))) && !result.as_ref().is_err_and(DataError::is_row_error) {
-            self.at = At::End;
+            self.at = ArrayPosition::End;
         }
         result
     }
 
-    fn element(&mut self) -> Result<Option<Record>, DataError> {
-        if self.at == At::Beginning {
-            self.open()?;
+    fn read_element(&mut self) -> Result<Option<Record>, DataError> {
+        if self.at == ArrayPosition::BeforeArray {
+            self.open_array()?;
         }
-        let first = self.lines.peek_visible()?;
+        let first = self.lines.peek_non_space()?;
         match (self.at, first) {
-            (_, Some(b']')) => return self.close().map(|()| None),
-            (At::Next, Some(b',')) => {
-                self.lines.pass_byte();
-                self.lines.peek_visible()?;
+            (_, Some(b']')) => return self.close_array().map(|()| None),
+            (ArrayPosition::AfterElement, Some(b',')) => {
+                self.lines.skip_byte();
+                self.lines.peek_non_space()?;
             }
-            (At::Next, found) => {
+            (ArrayPosition::AfterElement, found) => {
                 let expected = lang().pick("a comma or ]", "コンマか ]");
-                return Err(self.broken(expected, found));
+                return Err(self.broken_array(expected, found));
             }
             _ => {}
         }
-        self.at = At::Next;
+        self.at = ArrayPosition::AfterElement;
         self.element += 1;
         let (line, column, offset) = self.lines.position();
-        let text = self.value()?;
+        let text = self.read_value()?;
         let text = String::from_utf8(text).map_err(|error| {
             let (at, bytes) = (error.utf8_error().valid_up_to(), error.as_bytes());
-            let place = self.lines.place(line + count_lines(&bytes[..at]));
-            DataError::NotUtf8 { place, offset: offset + at as u64, guess: likely_encoding(bytes) }
+            let place = self.lines.location(line + count_lines(&bytes[..at]));
+            DataError::NotUtf8 { place, offset: offset + at as u64, guess: guess_encoding(bytes) }
         })?;
         let value: Value = serde_json::from_str(&text).map_err(|error| {
-            let place = self.lines.place(line + (error.line() as u64).saturating_sub(1));
+            let place = self.lines.location(line + (error.line() as u64).saturating_sub(1));
             let before = if error.line() <= 1 { column } else { 1 };
-            let place = place.at_column(before + characters(&text, error.line(), error.column()));
-            DataError::BadElement { place, element: self.element, detail: detail(&error) }
+            let place = place.at_column(before + characters_before(&text, error.line(), error.column()));
+            DataError::BadElement { place, element: self.element, detail: error_detail(&error) }
         })?;
-        self.row(value).map(Some)
+        self.to_record(value).map(Some)
     }
 
     /// Passes over what stands before the first element: in an object keys whose values are no rows, such as a version.
-    fn open(&mut self) -> Result<(), DataError> {
-        self.at = At::First;
+    fn open_array(&mut self) -> Result<(), DataError> {
+        self.at = ArrayPosition::BeforeFirst;
         let rows = lang().pick("an array of rows ([…])", "行の配列（[…]）");
-        if self.lines.peek_visible()? == Some(b'{') {
-            self.lines.pass_byte();
+        if self.lines.peek_non_space()? == Some(b'{') {
+            self.lines.skip_byte();
             loop {
-                self.wrapped = Some(self.key()?);
-                match self.lines.peek_visible()? {
+                self.wrapped = Some(self.read_key()?);
+                match self.lines.peek_non_space()? {
                     Some(b'[') => break,
-                    Some(b'{') => return Err(self.broken(rows, Some(b'{'))),
-                    _ => drop(self.value()?),
+                    Some(b'{') => return Err(self.broken_array(rows, Some(b'{'))),
+                    _ => drop(self.read_value()?),
                 }
                 self.expect(b',', rows)?;
             }
@@ -154,50 +161,50 @@ impl JsonArrayReader {
     }
 
     /// A key of the object around the array, with its colon.
-    fn key(&mut self) -> Result<String, DataError> {
+    fn read_key(&mut self) -> Result<String, DataError> {
         let mut key = String::new();
-        if self.lines.peek_visible()? == Some(b'"') {
-            key = String::from_utf8_lossy(&self.value()?).trim_matches('"').to_owned();
+        if self.lines.peek_non_space()? == Some(b'"') {
+            key = String::from_utf8_lossy(&self.read_value()?).trim_matches('"').to_owned();
         }
         self.expect(b':', lang().pick("a colon behind a key that holds an array", "配列を持つキーの後のコロン"))?;
         Ok(key)
     }
 
     /// Checks that no other rows stand behind the array.
-    fn close(&mut self) -> Result<(), DataError> {
-        self.lines.pass_byte();
+    fn close_array(&mut self) -> Result<(), DataError> {
+        self.lines.skip_byte();
         if let Some(first) = self.wrapped.clone() {
-            while self.lines.peek_visible()? == Some(b',') {
-                self.lines.pass_byte();
-                let key = self.key()?;
-                if matches!(self.lines.peek_visible()?, Some(b'[' | b'{')) {
-                    let keys = joined(&[quoted(&first), quoted(&key)]);
+            while self.lines.peek_non_space()? == Some(b',') {
+                self.lines.skip_byte();
+                let key = self.read_key()?;
+                if matches!(self.lines.peek_non_space()?, Some(b'[' | b'{')) {
+                    let keys = join_names(&[quote(&first), quote(&key)]);
                     let keys = tr!("the keys {keys}", "キー {keys}");
                     let first = format!(".{first}");
                     return Err(DataError::SeveralArrays { path: self.lines.path().to_owned(), keys, first });
                 }
-                self.value()?;
+                self.read_value()?;
             }
             self.expect(b'}', lang().pick("the end of the object around the array", "配列を囲むオブジェクトの終わり"))?;
         }
-        match self.lines.peek_visible()? {
+        match self.lines.peek_non_space()? {
             None => Ok(()),
-            found => Err(self.broken(lang().pick("the end of the file", "ファイルの終わり"), found)),
+            found => Err(self.broken_array(lang().pick("the end of the file", "ファイルの終わり"), found)),
         }
     }
 
     fn expect(&mut self, wanted: u8, expected: &'static str) -> Result<(), DataError> {
-        match self.lines.peek_visible()? {
+        match self.lines.peek_non_space()? {
             Some(byte) if byte == wanted => {
-                self.lines.pass_byte();
+                self.lines.skip_byte();
                 Ok(())
             }
-            found => Err(self.broken(expected, found)),
+            found => Err(self.broken_array(expected, found)),
         }
     }
 
     /// The bytes of a value, which ends where its brackets are closed, or before a comma or bracket that is not its own.
-    fn value(&mut self) -> Result<Vec<u8>, DataError> {
+    fn read_value(&mut self) -> Result<Vec<u8>, DataError> {
         let (line, ..) = self.lines.position();
         let (mut text, mut bytes, mut depth) = (Vec::new(), 0_u64, 0_u64);
         let (mut is_quoted, mut is_escaped) = (false, false);
@@ -207,12 +214,12 @@ impl JsonArrayReader {
                     (true, _) => lang().pick("the end of a string", "文字列の終わり"),
                     _ => lang().pick("the end of the array (])", "配列の終わり（]）"),
                 };
-                return Err(self.broken(expected, None));
+                return Err(self.broken_array(expected, None));
             };
             if !is_quoted && depth == 0 && (matches!(byte, b',' | b']' | b'}') || byte.is_ascii_whitespace()) {
                 break;
             }
-            self.lines.pass_byte();
+            self.lines.skip_byte();
             bytes += 1;
             // Of one that is too long the length alone is told.
             match bytes <= MAX_ROW_BYTES {
@@ -234,43 +241,48 @@ impl JsonArrayReader {
             }
         }
         if bytes > MAX_ROW_BYTES {
-            let (what, place) = (lang().pick("a row", "行"), self.lines.place(line));
+            let (what, place) = (lang().pick("a row", "行"), self.lines.location(line));
             return Err(DataError::TooLong { place, what, limit: MAX_ROW_BYTES, bytes });
         }
         Ok(text)
     }
 
-    fn row(&mut self, value: Value) -> Result<Record, DataError> {
+    fn to_record(&mut self, value: Value) -> Result<Record, DataError> {
         let number = self.element;
-        let place = Place::row(self.lines.path(), number);
-        let found = Elements::of(&value);
+        let place = SourceLocation::row(self.lines.path(), number);
+        let found = ElementKind::of_value(&value);
         self.elements = self.elements.or(found);
         if found.is_none() || found != self.elements {
             let any = lang().pick("an object, a string or a list", "オブジェクト・文字列・リストのいずれか");
-            let expected = self.elements.map_or(any, Elements::one);
-            return Err(DataError::OtherElement { place, expected, found: kind(&value) });
+            let expected = self.elements.map_or(any, ElementKind::noun);
+            return Err(DataError::MixedElements { place, expected, found: json_type_name(&value) });
         }
         match value {
-            Value::Object(object) => Ok(Record::of_object(number, object)),
+            Value::Object(object) => Ok(Record::from_object(number, object)),
             Value::Array(values) => {
                 let count = values.len();
-                let fields: Vec<String> = values.iter().map(as_text).collect();
+                let fields: Vec<String> = values.iter().map(value_to_text).collect();
                 self.width.check("JSON", || place, number, count)?;
-                Ok(Record::of_fields(number, fields))
+                Ok(Record::from_fields(number, fields))
             }
-            other => Ok(Record::of_fields(number, vec![as_text(&other)])),
+            other => Ok(Record::from_fields(number, vec![value_to_text(&other)])),
         }
     }
 
     /// What stands where something else must, which cannot be read past.
-    fn broken(&self, expected: &'static str, found: Option<u8>) -> DataError {
+    fn broken_array(&self, expected: &'static str, found: Option<u8>) -> DataError {
         let (line, column, _) = self.lines.position();
         let found = match found {
             None => tr!("the end of the file", "ファイルの終わり"),
-            Some(byte) if byte.is_ascii_graphic() => quoted(&char::from(byte).to_string()),
+            Some(byte) if byte.is_ascii_graphic() => quote(&char::from(byte).to_string()),
             Some(_) => tr!("something else", "別のもの"),
         };
-        DataError::BrokenArray { place: self.lines.place(line).at_column(column), after: self.element, expected, found }
+        DataError::BrokenArray {
+            place: self.lines.location(line).at_column(column),
+            after: self.element,
+            expected,
+            found,
+        }
     }
 }
 
@@ -280,18 +292,18 @@ fn count_lines(bytes: &[u8]) -> u64 {
 }
 
 /// Characters of a line of `text` before this column, which counts bytes from 1.
-fn characters(text: &str, line: usize, column: usize) -> u64 {
+fn characters_before(text: &str, line: usize, column: usize) -> u64 {
     let line = text.split('\n').nth(line.saturating_sub(1)).unwrap_or_default();
-    column_of(line, column.saturating_sub(1)) - 1
+    column_at(line, column.saturating_sub(1)) - 1
 }
 
 /// Whether a text is such a file, as far as its beginning shows: an array (in an object of one key, if need be) whose first
 /// element is one, and no lines that are values each.
 ///
 /// A name that promises JSON is believed where the first element is damaged.
-pub(crate) fn is_array(head: &str, whole: bool, is_promised: bool) -> bool {
+pub(crate) fn is_array(head: &str, whole: bool, is_json_name: bool) -> bool {
     let text = head.trim_start();
-    let Some(array) = text.strip_prefix('[').or_else(|| wrapped(text)) else { return false };
+    let Some(array) = text.strip_prefix('[').or_else(|| wrapped_array(text)) else { return false };
     let is_rows =
         |value: &Value| value.as_array().is_some_and(|items| items.iter().all(Value::is_object) && !items.is_empty());
     // An object on a line is a row, unless it holds one array of rows alone, or several of them.
@@ -306,7 +318,7 @@ pub(crate) fn is_array(head: &str, whole: bool, is_promised: bool) -> bool {
         // A line that is a value: the file, if it is all there is.
         return whole && lines.next().is_none() && is_one_line(&value);
     }
-    if is_promised {
+    if is_json_name {
         return true;
     }
     let mut elements = serde_json::Deserializer::from_str(array).into_iter::<Value>();
@@ -314,7 +326,7 @@ pub(crate) fn is_array(head: &str, whole: bool, is_promised: bool) -> bool {
         None => !whole,
         Some(Ok(value)) => {
             let behind = array[elements.byte_offset()..].trim_start();
-            Elements::of(&value).is_some() && (behind.starts_with([',', ']']) || (behind.is_empty() && !whole))
+            ElementKind::of_value(&value).is_some() && (behind.starts_with([',', ']']) || (behind.is_empty() && !whole))
         }
         Some(Err(error)) => {
             let begins = array.trim_start();
@@ -324,7 +336,7 @@ pub(crate) fn is_array(head: &str, whole: bool, is_promised: bool) -> bool {
 }
 
 /// The elements of an array that is the value of a key of an object, behind others that hold no rows.
-fn wrapped(text: &str) -> Option<&str> {
+fn wrapped_array(text: &str) -> Option<&str> {
     let mut rest = text.strip_prefix('{')?;
     let mut is_first = true;
     loop {

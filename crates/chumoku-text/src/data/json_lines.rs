@@ -3,18 +3,18 @@
 use serde_json::Value;
 
 use super::error::DataError;
-use super::lines::{LineReader, column_of};
+use super::lines::{LineReader, column_at};
 use super::record::Record;
 use crate::lang::lang;
 
 /// Reads the objects of a JSONL file.
-pub(crate) struct JsonReader {
+pub(crate) struct JsonLinesReader {
     pub(crate) lines: LineReader,
 }
 
-impl JsonReader {
+impl JsonLinesReader {
     pub(crate) fn new(lines: LineReader) -> Self {
-        JsonReader { lines }
+        JsonLinesReader { lines }
     }
 
     pub(crate) fn next_row(&mut self) -> Result<Option<Record>, DataError> {
@@ -25,30 +25,30 @@ impl JsonReader {
                 Some(line) => break line,
             }
         };
-        let place = self.lines.place(line.number);
+        let place = self.lines.location(line.number);
         match serde_json::from_str::<Value>(&line.text) {
-            Ok(Value::Object(object)) => Ok(Some(Record::of_object(line.number, object))),
+            Ok(Value::Object(object)) => Ok(Some(Record::from_object(line.number, object))),
             Ok(other) => Err(not_an_object(place, &other)),
             // A list over many lines begins with a line that holds its bracket alone.
             Err(_) if line.text.trim_start().starts_with('[') => Err(not_an_object(place, &Value::Array(Vec::new()))),
             Err(error) => {
                 let at = error.column().saturating_sub(1);
-                let detail = detail(&error);
-                Err(DataError::BadJson { place: place.at_column(column_of(&line.text, at)), detail })
+                let detail = error_detail(&error);
+                Err(DataError::BadJson { place: place.at_column(column_at(&line.text, at)), detail })
             }
         }
     }
 }
 
 /// What `serde_json` found, without the place, which is told otherwise.
-pub(crate) fn detail(error: &serde_json::Error) -> String {
+pub(crate) fn error_detail(error: &serde_json::Error) -> String {
     let said = error.to_string();
     let said = said.rsplit_once(" at line ").map_or(said.as_str(), |(detail, _)| detail);
-    lang().pick(said, japanese(said)).to_owned()
+    lang().pick(said, japanese_detail(said)).to_owned()
 }
 
 /// It speaks English alone; what it says often has a translation here, the rest a summary.
-fn japanese(said: &str) -> &'static str {
+fn japanese_detail(said: &str) -> &'static str {
     match said {
         "EOF while parsing an object" => "オブジェクトが途中で終わっています",
         "EOF while parsing a list" => "リストが途中で終わっています",
@@ -70,7 +70,7 @@ fn japanese(said: &str) -> &'static str {
     }
 }
 
-fn not_an_object(place: super::Place, value: &Value) -> DataError {
+fn not_an_object(place: super::SourceLocation, value: &Value) -> DataError {
     let advice = match value {
         Value::Array(_) => lang().pick(
             "write one object per line (jq -c '.[]' does it), or leave such rows out with --skip-bad-rows",
@@ -81,11 +81,11 @@ fn not_an_object(place: super::Place, value: &Value) -> DataError {
             "{\"text\": …} の形で書いてください。--skip-bad-rows を付けると、このような行を除いて続けます",
         ),
     };
-    DataError::NotAnObject { place, found: kind(value), advice }
+    DataError::NotAnObject { place, found: json_type_name(value), advice }
 }
 
 /// What a JSON value is, in words.
-pub(crate) fn kind(value: &Value) -> &'static str {
+pub(crate) fn json_type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => lang().pick("true or false", "真偽値"),

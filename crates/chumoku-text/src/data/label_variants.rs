@@ -5,17 +5,17 @@ use std::collections::HashMap;
 use tokenizers::NormalizedString;
 
 use crate::lang::lang;
-use crate::lang::wording::{joined, quoted};
+use crate::lang::wording::{join_names, quote};
 use crate::tr;
 
 /// Groups of variants that a message names, and spellings of each.
-const NAMED: usize = 4;
+const MAX_NAMED: usize = 4;
 
 /// Spellings of what is probably one label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabelVariants {
     /// The most frequent spelling, with its rows.
-    pub kept: (String, usize),
+    pub preferred: (String, usize),
     /// The others with their rows, the most frequent first.
     pub others: Vec<(String, usize)>,
 }
@@ -70,9 +70,9 @@ pub fn label_variants<'a>(labels: impl IntoIterator<Item = &'a str>) -> Vec<Labe
         spellings.sort_unstable_by_key(|&(_, count, first)| (std::cmp::Reverse(count), first));
         let mut spellings = spellings.into_iter().map(|(label, count, first)| ((label.to_owned(), count), first));
         let Some((kept, first)) = spellings.next() else { continue };
-        found.push((first, LabelVariants { kept, others: spellings.map(|(label, _)| label).collect() }));
+        found.push((first, LabelVariants { preferred: kept, others: spellings.map(|(label, _)| label).collect() }));
     }
-    let rows = |of: &LabelVariants| of.kept.1 + of.others.iter().map(|(_, count)| count).sum::<usize>();
+    let rows = |of: &LabelVariants| of.preferred.1 + of.others.iter().map(|(_, count)| count).sum::<usize>();
     found.sort_unstable_by_key(|(first, of)| (std::cmp::Reverse(rows(of)), *first));
     found.into_iter().map(|(_, of)| of).collect()
 }
@@ -82,7 +82,7 @@ pub fn merge_labels<'a>(labels: impl IntoIterator<Item = &'a mut String>, known:
     let mut labels: Vec<&mut String> = labels.into_iter().collect();
     let variants = label_variants(labels.iter().map(|label| label.as_str()));
     let mut spelling: HashMap<String, String> =
-        variants.into_iter().map(|of| (label_key(&of.kept.0), of.kept.0)).collect();
+        variants.into_iter().map(|of| (label_key(&of.preferred.0), of.preferred.0)).collect();
     for label in known.iter().rev() {
         spelling.insert(label_key(label), label.clone());
     }
@@ -100,12 +100,12 @@ pub fn merge_labels<'a>(labels: impl IntoIterator<Item = &'a mut String>, known:
 pub fn describe_variants(variants: &[LabelVariants]) -> Option<String> {
     let (first, spellings) = (variants.first()?, variants.iter().map(|of| 1 + of.others.len()).sum::<usize>());
     let group = |of: &LabelVariants| {
-        let all = std::iter::once(&of.kept).chain(&of.others).take(2 * NAMED);
-        joined(&all.map(|(label, rows)| format!("{} {rows}", quoted(label))).collect::<Vec<_>>())
+        let all = std::iter::once(&of.preferred).chain(&of.others).take(2 * MAX_NAMED);
+        join_names(&all.map(|(label, rows)| format!("{} {rows}", quote(label))).collect::<Vec<_>>())
     };
     let mut named = vec![group(first)];
-    named.extend(variants[1..].iter().take(NAMED - 1).map(group));
-    let more = if variants.len() > NAMED { lang().pick("; …", "／…") } else { "" };
+    named.extend(variants[1..].iter().take(MAX_NAMED - 1).map(group));
+    let more = if variants.len() > MAX_NAMED { lang().pick("; …", "／…") } else { "" };
     let (labels, named) = (variants.len(), named.join(lang().pick("; ", "／")));
     Some(tr!(
         "{spellings} labels look like {labels} in several spellings ({named}{more}); --merge-labels counts the spellings of one as one",
@@ -143,7 +143,7 @@ mod tests {
         let labels = ["Ham", "ham", "HAM", "ham", "spam", "Spam", "other"];
         let found = label_variants(labels);
         let of = |kept: (&str, usize), others: &[(&str, usize)]| LabelVariants {
-            kept: (kept.0.into(), kept.1),
+            preferred: (kept.0.into(), kept.1),
             others: others.iter().map(|&(label, rows)| (label.into(), rows)).collect(),
         };
         assert_eq!(found, [of(("ham", 2), &[("Ham", 1), ("HAM", 1)]), of(("spam", 1), &[("Spam", 1)])]);

@@ -4,19 +4,19 @@ use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use super::decode::likely_encoding;
-use super::error::{DataError, Place};
-use super::gzip::Fault;
+use super::decode::guess_encoding;
+use super::error::{DataError, SourceLocation};
+use super::gzip::StreamFault;
 use super::limits::MAX_ROW_BYTES;
 use crate::lang::lang;
 use crate::tr;
 
 /// A line longer than this has no end worth waiting for.
-pub(super) const ENDLESS: u64 = 1 << 30;
+pub(super) const MAX_LINE_SCAN: u64 = 1 << 30;
 
 /// One line of a text file, without its end.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct TextLine {
     /// Counted from 1.
     pub(crate) number: u64,
     pub(crate) text: String,
@@ -24,15 +24,15 @@ pub(crate) struct Line {
     pub(crate) ending: &'static str,
 }
 
-impl Line {
+impl TextLine {
     /// The column, in characters counted from 1, of the byte at `at`.
     pub(crate) fn column(&self, at: usize) -> u64 {
-        column_of(&self.text, at)
+        column_at(&self.text, at)
     }
 }
 
 /// The column, in characters counted from 1, of the byte at `at` in `line`; bytes inside a character count as it.
-pub(crate) fn column_of(line: &str, at: usize) -> u64 {
+pub(crate) fn column_at(line: &str, at: usize) -> u64 {
     line.char_indices().take_while(|&(start, c)| start + c.len_utf8() <= at).count() as u64 + 1
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct LineReader {
     /// After an error that cannot be read past.
     broken: bool,
     /// Lines that were read ahead and given back.
-    pending: VecDeque<Line>,
+    pending: VecDeque<TextLine>,
 }
 
 impl LineReader {
@@ -81,16 +81,16 @@ impl LineReader {
     }
 
     /// Lines begun so far, those given back included.
-    pub(crate) fn begun(&self) -> u64 {
+    pub(crate) fn lines_begun(&self) -> u64 {
         self.number
     }
 
-    pub(crate) fn place(&self, line: u64) -> Place {
-        Place::line(&self.path, line)
+    pub(crate) fn location(&self, line: u64) -> SourceLocation {
+        SourceLocation::line(&self.path, line)
     }
 
     /// The next line, or `None` at the end. After an error that is no row error there are no more lines.
-    pub(crate) fn next_line(&mut self) -> Result<Option<Line>, DataError> {
+    pub(crate) fn next_line(&mut self) -> Result<Option<TextLine>, DataError> {
         if let Some(line) = self.pending.pop_front() {
             return Ok(Some(line));
         }
@@ -103,7 +103,7 @@ impl LineReader {
     }
 
     /// Gives back lines that were read ahead; they come again, in order, before any other.
-    pub(crate) fn push_back(&mut self, lines: impl DoubleEndedIterator<Item = Line>) {
+    pub(crate) fn push_back(&mut self, lines: impl DoubleEndedIterator<Item = TextLine>) {
         for line in lines.rev() {
             self.pending.push_front(line);
         }
@@ -117,22 +117,22 @@ impl LineReader {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
                     self.number += 1;
-                    return Err(self.fault(error));
+                    return Err(self.read_error(error));
                 }
             }
         }
     }
 
     /// The byte that comes next once white space is passed over.
-    pub(crate) fn peek_visible(&mut self) -> Result<Option<u8>, DataError> {
+    pub(crate) fn peek_non_space(&mut self) -> Result<Option<u8>, DataError> {
         while self.peek_byte()?.is_some_and(|byte| byte.is_ascii_whitespace()) {
-            self.pass_byte();
+            self.skip_byte();
         }
         self.peek_byte()
     }
 
     /// Goes behind the byte that was looked at.
-    pub(crate) fn pass_byte(&mut self) {
+    pub(crate) fn skip_byte(&mut self) {
         let Some(&byte) = self.input.buffer().first() else { return };
         self.input.consume(1);
         self.offset += 1;
@@ -154,7 +154,7 @@ impl LineReader {
         &self.path
     }
 
-    fn read_line(&mut self) -> Result<Option<Line>, DataError> {
+    fn read_line(&mut self) -> Result<Option<TextLine>, DataError> {
         let mut bytes = Vec::new();
         let (mut length, mut ended) = (0_u64, false);
         self.number += 1;
@@ -163,7 +163,7 @@ impl LineReader {
                 Ok([]) => break,
                 Ok(chunk) => chunk,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(self.fault(error)),
+                Err(error) => return Err(self.read_error(error)),
             };
             let end = chunk.iter().position(|&byte| byte == self.terminator);
             let piece = &chunk[..end.unwrap_or(chunk.len())];
@@ -174,8 +174,8 @@ impl LineReader {
             ended = end.is_some();
             let taken = piece.len() + usize::from(ended);
             self.input.consume(taken);
-            if length > ENDLESS {
-                return Err(DataError::EndlessLine { place: self.place(self.number), bytes: ENDLESS });
+            if length > MAX_LINE_SCAN {
+                return Err(DataError::EndlessLine { place: self.location(self.number), bytes: MAX_LINE_SCAN });
             }
         }
         if length == 0 && !ended {
@@ -193,7 +193,7 @@ impl LineReader {
             length -= 1;
             ending = "\r\n";
         }
-        let place = self.place(self.number);
+        let place = self.location(self.number);
         if length > self.limit {
             return Err(DataError::TooLong { place, what: self.limited, limit: self.limit, bytes: length });
         }
@@ -204,20 +204,20 @@ impl LineReader {
             DataError::NotUtf8 {
                 place: place.clone().at_column(column),
                 offset: start + at as u64,
-                guess: likely_encoding(line),
+                guess: guess_encoding(line),
             }
         })?;
         match text.find('\0') {
-            Some(at) => Err(DataError::Nul { place: place.at_column(column_of(&text, at)) }),
-            None => Ok(Some(Line { number: self.number, text, ending })),
+            Some(at) => Err(DataError::NulByte { place: place.at_column(column_at(&text, at)) }),
+            None => Ok(Some(TextLine { number: self.number, text, ending })),
         }
     }
 
     /// Turns a failed read into an error with a place.
-    fn fault(&self, error: io::Error) -> DataError {
-        let place = self.place(self.number);
-        match error.get_ref().and_then(|inner| inner.downcast_ref::<Fault>()) {
-            Some(Fault::Gzip(found)) => DataError::Gzip {
+    fn read_error(&self, error: io::Error) -> DataError {
+        let place = self.location(self.number);
+        match error.get_ref().and_then(|inner| inner.downcast_ref::<StreamFault>()) {
+            Some(StreamFault::Gzip(found)) => DataError::Gzip {
                 path: self.path.clone(),
                 found: found.clone(),
                 after: if self.number > 1 {
@@ -226,8 +226,10 @@ impl LineReader {
                     String::new()
                 },
             },
-            Some(Fault::Encoding { encoding, offset }) => DataError::NotInEncoding { place, offset: *offset, encoding },
-            Some(Fault::Utf8 { encoding }) => DataError::IsUtf8 { path: self.path.clone(), encoding },
+            Some(StreamFault::Encoding { encoding, offset }) => {
+                DataError::NotInEncoding { place, offset: *offset, encoding }
+            }
+            Some(StreamFault::Utf8 { encoding }) => DataError::IsUtf8 { path: self.path.clone(), encoding },
             None => DataError::Io { path: self.path.clone(), doing: "reading the data", source: error },
         }
     }

@@ -50,7 +50,7 @@
 //! - `look`: the first look at a table: header, columns, labels
 //! - `no_excel`: stub used when the feature `excel` is off
 //! - `no_parquet`: stub used when the feature `parquet` is off
-//! - `normalise`: texts reduced for comparison
+//! - `normalize`: texts reduced for comparison
 //! - `open`: opening a path: gzip, byte order mark, encoding
 //! - `pair_parts`: translation pairs in three parts
 //! - `pairs`: translation pairs; parallel files in `pairs/parallel.rs`
@@ -71,8 +71,7 @@
 //! - `width`: number of columns in each row
 //! - `writer`: rows written back with added columns
 
-mod arriving;
-mod copying;
+mod concatenation;
 mod dataset;
 mod decode;
 mod delimited;
@@ -87,43 +86,44 @@ mod files;
 mod fingerprint;
 mod format;
 mod gzip;
-mod joined;
+mod io_errors;
 mod json_array;
 mod json_lines;
-mod kept;
-mod label_sets;
 mod label_variants;
 mod limits;
 mod lines;
-mod look;
+mod live_stream;
+mod multi_label;
 #[cfg(any(test, not(feature = "excel")))]
 mod no_excel;
 #[cfg(any(test, not(feature = "parquet")))]
 mod no_parquet;
-mod normalise;
+mod normalize;
 mod open;
-mod pair_parts;
+mod pair_split;
 mod pairs;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod reader;
-mod recognise;
 mod record;
-mod related;
-mod row_files;
+mod related_rows;
+mod row_origins;
+mod schema_inference;
 mod scores;
 mod source;
 mod spans;
 mod split;
 mod stats;
-mod system;
+mod stream_copies;
 mod table;
+mod task_detection;
+mod temporary_copy;
 mod tsv;
 mod width;
 mod writer;
 
 #[cfg(all(test, feature = "parquet", feature = "excel"))]
-use crate::quiet;
+use crate::panics;
 
 #[cfg(all(test, feature = "parquet", feature = "excel"))]
 mod tests;
@@ -134,33 +134,33 @@ use no_excel as excel;
 #[cfg(not(feature = "parquet"))]
 use no_parquet as parquet;
 
-pub use crate::lang::wording::{thousands, thousands_wide};
-pub use dataset::{Dataset, Example, MAX_CLASSES, MIN_TRAINING_ROWS, load_labelled, load_with_gaps};
-pub use documents::{DocumentBreaks, DocumentParts, Documents, LEAST_CHARACTERS, VALID_SHARE, load_documents};
-pub use error::{DataError, Place, Role};
+pub use crate::lang::wording::{format_thousands, format_thousands_wide};
+pub use concatenation::{Append, options_for_all_files};
+pub use dataset::{Dataset, Example, MAX_CLASSES, MIN_TRAINING_ROWS, load_labeled, load_with_incomplete_rows};
+pub use documents::{DocumentBreaks, DocumentSplit, Documents, MIN_CHARACTERS, VALIDATION_FRACTION, load_documents};
+pub use error::{ColumnRole, DataError, SourceLocation};
 pub use files::DataFiles;
 pub use fingerprint::Fingerprint;
 pub use format::{Format, ReadOptions};
-pub use joined::{Joined, options_like};
-pub use kept::{Kept, standard_input};
-pub use label_sets::{LabelSets, LabelledText, load_label_sets, looks_like_label_sets};
+pub use io_errors::{is_disk_full, is_unwritable_path};
 pub use label_variants::{LabelVariants, describe_variants, label_key, label_variants, merge_labels};
 pub use limits::{MAX_ROW_BYTES, MAX_TEXT_BYTES};
-pub use look::columns::{Columns, FeatureSource};
-pub use look::label_form::LabelOptions;
-pub use look::missing::read_labels;
-pub use look::quantity::{number, separated_number};
-pub use normalise::normalise;
-pub use open::check_name;
-pub use pair_parts::{PairParts, Pairs};
-pub use pairs::{Pair, PairDataset, PairRecords, load_pairs};
-pub use recognise::{Recognised, Task, recognise};
-pub use record::{Layout, Record, Skipped, SkippedRow};
-pub use related::related;
-pub use scores::{ScoredText, ScoredTexts, load_scores};
-pub use source::{Records, Source};
-pub use spans::{Span, SpanUnit, SpannedText, SpannedTexts, is_conll, load_spans};
-pub use split::{Conflicts, Shared, SharedText, Split, shared_texts, split, split_texts};
-pub use stats::{Lengths, Stats};
-pub use system::{is_full, is_no_place};
-pub use writer::{OutputForm, RecordWriter, without_formula};
+pub use multi_label::{MultiLabelDataset, MultiLabelExample, load_multi_label, looks_multi_label};
+pub use normalize::normalize;
+pub use open::check_path;
+pub use pair_split::{PairSplit, SentencePairs};
+pub use pairs::{PairDataset, PairRecords, SentencePair, load_pairs};
+pub use record::{Record, SkippedRow, SkippedRows, TableLayout};
+pub use related_rows::group_related;
+pub use schema_inference::columns::{ColumnChoice, FeatureSource};
+pub use schema_inference::label_form::LabelOptions;
+pub use schema_inference::missing::read_labels;
+pub use schema_inference::quantity::{parse_number, parse_separated_number};
+pub use scores::{ScoreDataset, ScoreExample, load_scores};
+pub use source::{Records, RowSource};
+pub use spans::{Span, SpanDataset, SpanExample, SpanUnit, is_conll, load_spans};
+pub use split::{LabelConflicts, SharedText, SharedTexts, Split, shared_texts, split, split_texts};
+pub use stats::{DatasetStats, TextLengths};
+pub use stream_copies::{StreamCopies, standard_input};
+pub use task_detection::{DetectedTask, TrainingTask, detect_task};
+pub use writer::{OutputFormat, RecordWriter, escape_formula};

@@ -8,7 +8,7 @@ use std::convert::Infallible;
 use std::fs::File;
 use std::path::Path;
 
-use super::error::{DataError, Place};
+use super::error::{DataError, SourceLocation};
 use super::format::ReadOptions;
 use super::record::Record;
 
@@ -22,7 +22,7 @@ impl ExcelReader {
         Err(DataError::NoExcel { path: path.to_owned() })
     }
 
-    pub(crate) fn place(&self, _row: u64) -> Place {
+    pub(crate) fn location(&self, _row: u64) -> SourceLocation {
         match self.never {}
     }
 
@@ -30,7 +30,7 @@ impl ExcelReader {
         match self.never {}
     }
 
-    pub(crate) fn settle(&mut self, _first: &mut VecDeque<Record>) {
+    pub(crate) fn drop_empty_columns(&mut self, _first: &mut VecDeque<Record>) {
         match self.never {}
     }
 

@@ -7,7 +7,7 @@ use std::convert::Infallible;
 use std::fs::File;
 use std::path::Path;
 
-use super::error::{DataError, Place};
+use super::error::{DataError, SourceLocation};
 use super::record::Record;
 
 /// A reader of Parquet files, of which this build has none.
@@ -21,7 +21,7 @@ impl ParquetReader {
         Err(DataError::NoParquet { path: path.to_owned() })
     }
 
-    pub(crate) fn place(&self, _row: u64) -> Place {
+    pub(crate) fn location(&self, _row: u64) -> SourceLocation {
         match self.never {}
     }
 

@@ -4,24 +4,24 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
-use super::arriving::{Arriving, Looking};
-use super::copying::to_temporary_file;
-use super::decode::{Decoding, Utf8Evidence, looks_garbled};
+use super::decode::{DecodingReader, Utf8Evidence, looks_garbled};
 use super::detect;
-use super::encoding_names::encoding_named;
+use super::encoding_names::encoding_by_name;
 use super::error::DataError;
 use super::format::{Format, ReadOptions};
-use super::gzip::Gunzip;
+use super::gzip::GzipReader;
 use super::lines::LineReader;
-use crate::lang::wording::{did_you_mean, listed};
+use super::live_stream::{DetectionPhase, LiveStream};
+use super::temporary_copy::to_temporary_file;
+use crate::lang::wording::{did_you_mean, list_names};
 use crate::tr;
 
 /// Bytes looked at to recognise what a file is.
-const HEAD: usize = 64 * 1024;
+const HEAD_BYTES: usize = 64 * 1024;
 
 /// A file whose outer layers are off.
-pub(crate) struct Opened {
-    pub(crate) content: Content,
+pub(crate) struct DecodedFile {
+    pub(crate) content: FileContent,
     pub(crate) gzip: bool,
     /// The encoding it was decoded from, if that was not UTF-8.
     pub(crate) encoding: Option<&'static str>,
@@ -30,7 +30,7 @@ pub(crate) struct Opened {
 }
 
 /// What is inside.
-pub(crate) enum Content {
+pub(crate) enum FileContent {
     Text {
         lines: LineReader,
         /// The beginning, for recognising the format.
@@ -45,31 +45,31 @@ pub(crate) enum Content {
 }
 
 /// Opens a file by its path.
-pub(crate) fn open_path(path: &Path, options: &ReadOptions) -> Result<Opened, DataError> {
+pub(crate) fn open_path(path: &Path, options: &ReadOptions) -> Result<DecodedFile, DataError> {
     let io = |source| DataError::Io { path: path.to_owned(), doing: "opening the data", source };
-    if let Some(kept) = options.kept.open(path) {
+    if let Some(kept) = options.copies.open(path) {
         let (again, file) = kept.map_err(io)?;
         return open_reader(path, Box::new(again), Some(file), None, options);
     }
-    let metadata = check_name(path)?;
+    let metadata = check_path(path)?;
     let file = File::open(path).map_err(io)?;
     let reopen = if metadata.is_file() { Some(File::open(path).map_err(io)?) } else { None };
     open_reader(path, Box::new(file), reopen, None, options)
 }
 
 /// Checks that a name is that of a file, or of a pipe.
-pub fn check_name(path: &Path) -> Result<fs::Metadata, DataError> {
+pub fn check_path(path: &Path) -> Result<fs::Metadata, DataError> {
     let metadata = match fs::metadata(path) {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             if is_address(path) {
-                return Err(DataError::Address { path: path.to_owned() });
+                return Err(DataError::WebAddress { path: path.to_owned() });
             }
-            return Err(DataError::Missing { path: path.to_owned(), hint: sibling_hint(path) });
+            return Err(DataError::FileNotFound { path: path.to_owned(), hint: sibling_hint(path) });
         }
         other => other.map_err(|source| DataError::Io { path: path.to_owned(), doing: "opening the data", source })?,
     };
     match metadata.is_dir() {
-        true => Err(DataError::Folder { path: path.to_owned(), hint: folder_hint(path) }),
+        true => Err(DataError::IsFolder { path: path.to_owned(), hint: folder_hint(path) }),
         false => Ok(metadata),
     }
 }
@@ -79,8 +79,8 @@ pub(crate) fn open_live(
     path: &Path,
     input: impl Read + Send + 'static,
     options: &ReadOptions,
-) -> Result<Opened, DataError> {
-    let (arriving, looking) = Arriving::new(input);
+) -> Result<DecodedFile, DataError> {
+    let (arriving, looking) = LiveStream::new(input);
     open_reader(path, Box::new(arriving), None, Some(looking), options)
 }
 
@@ -92,14 +92,14 @@ pub(crate) fn open_reader(
     path: &Path,
     input: Box<dyn Read + Send>,
     seekable: Option<File>,
-    looking: Option<Looking>,
+    looking: Option<DetectionPhase>,
     options: &ReadOptions,
-) -> Result<Opened, DataError> {
+) -> Result<DecodedFile, DataError> {
     // An unknown encoding is a slip on the command line, whatever the file holds.
-    let remembered = options.remembered().and_then(|options| options.encoding.as_deref());
+    let remembered = options.training_options().and_then(|options| options.encoding.as_deref());
     let is_remembered = options.encoding.is_none();
-    let named = options.encoding.as_deref().or(remembered).map(encoding_named).transpose()?;
-    let mut raw = Peeked::new(input);
+    let named = options.encoding.as_deref().or(remembered).map(encoding_by_name).transpose()?;
+    let mut raw = PeekedReader::new(input);
     let gzip = raw.head.starts_with(&[0x1f, 0x8b]);
     // Nobody types gzip, Parquet or Excel.
     let looking = looking.filter(|looking| {
@@ -110,7 +110,7 @@ pub(crate) fn open_reader(
         is_typed
     });
     if gzip {
-        raw = Peeked::new(Box::new(Gunzip::new(raw)));
+        raw = PeekedReader::new(Box::new(GzipReader::new(raw)));
     }
     if raw.head.is_empty() && raw.error.is_none() {
         return Err(DataError::Empty { path: path.to_owned() });
@@ -122,15 +122,15 @@ pub(crate) fn open_reader(
             // These formats are read from their end.
             _ => to_temporary_file(path, raw)?,
         };
-        let content = if is_parquet { Content::Parquet(file) } else { Content::Excel(file) };
-        return Ok(Opened { content, gzip, encoding: None, is_garbled: false });
+        let content = if is_parquet { FileContent::Parquet(file) } else { FileContent::Excel(file) };
+        return Ok(DecodedFile { content, gzip, encoding: None, is_garbled: false });
     }
     if options.format == Some(Format::Parquet) || (raw.error.is_none() && detect::extension(path) == "parquet") {
         let detail = tr!("no “PAR1” where the file begins", "先頭に “PAR1” がありません");
         return Err(DataError::Parquet { path: path.to_owned(), detail });
     }
-    if let Some((found, advice)) = detect::other_format(&raw.head) {
-        return Err(DataError::OtherFormat { path: path.to_owned(), found, advice });
+    if let Some((found, advice)) = detect::unsupported_format(&raw.head) {
+        return Err(DataError::UnsupportedFormat { path: path.to_owned(), found, advice });
     }
     let is_excel_by_name = raw.error.is_none() && ["xlsx", "xlsm"].contains(&detect::extension(path).as_str());
     if options.format == Some(Format::Excel) || is_excel_by_name {
@@ -145,18 +145,20 @@ pub(crate) fn open_reader(
     };
     let mut encoding = marked.or(named).filter(|&encoding| encoding != encoding_rs::UTF_8);
     let mut evidence = Utf8Evidence::default();
-    evidence.take(&raw.head);
+    evidence.feed(&raw.head);
     match encoding.filter(|_| marked.is_none()) {
         // The encoding of the training file is not that of every file.
         Some(_) if is_remembered && evidence.is_likely() => encoding = None,
-        Some(found) if evidence.speaks_against(found, raw.whole) || is_wide(found) && evidence.is_sound(&raw.head) => {
+        Some(found)
+            if evidence.contradicts(found, raw.is_complete) || is_wide(found) && evidence.is_valid_text(&raw.head) =>
+        {
             return Err(DataError::IsUtf8 { path: path.to_owned(), encoding: found.name() });
         }
         _ => {}
     }
     let mut offset = 0;
     let text = match encoding {
-        Some(encoding) => Peeked::new(Box::new(Decoding::new(raw, encoding))),
+        Some(encoding) => PeekedReader::new(Box::new(DecodingReader::new(raw, encoding))),
         None => {
             if marked.is_some() {
                 offset = raw.skip(3);
@@ -165,10 +167,10 @@ pub(crate) fn open_reader(
         }
     };
     let head = &text.head[text.start..];
-    if text.whole && text.error.is_none() && head.iter().all(u8::is_ascii_whitespace) {
+    if text.is_complete && text.error.is_none() && head.iter().all(u8::is_ascii_whitespace) {
         return Err(DataError::Empty { path: path.to_owned() });
     }
-    let (whole, head) = (text.whole, String::from_utf8_lossy(head).into_owned());
+    let (whole, head) = (text.is_complete, String::from_utf8_lossy(head).into_owned());
     let carriage_returns = head.contains('\r') && !head.contains('\n');
     let lines = LineReader::new(path, Box::new(text), offset, carriage_returns);
     let is_live = looking.is_some() && !whole;
@@ -176,25 +178,25 @@ pub(crate) fn open_reader(
         looking.end();
     }
     let is_garbled = encoding.is_some() && looks_garbled(&head);
-    let content = Content::Text { lines, head, whole, is_live };
-    Ok(Opened { content, gzip, encoding: encoding.map(|encoding| encoding.name()), is_garbled })
+    let content = FileContent::Text { lines, head, whole, is_live };
+    Ok(DecodedFile { content, gzip, encoding: encoding.map(|encoding| encoding.name()), is_garbled })
 }
 
 /// A stream whose beginning has been looked at. An error met while looking is kept for the reader that comes to it.
-struct Peeked {
+struct PeekedReader {
     head: Vec<u8>,
     start: usize,
     /// Whether the stream ended within `head`.
-    whole: bool,
+    is_complete: bool,
     error: Option<io::Error>,
     rest: Box<dyn Read + Send>,
 }
 
-impl Peeked {
+impl PeekedReader {
     fn new(mut rest: Box<dyn Read + Send>) -> Self {
-        let mut head = vec![0; HEAD];
+        let mut head = vec![0; HEAD_BYTES];
         let (mut filled, mut whole, mut error) = (0, false, None);
-        while filled < HEAD {
+        while filled < HEAD_BYTES {
             match rest.read(&mut head[filled..]) {
                 Ok(0) => {
                     whole = true;
@@ -212,7 +214,7 @@ impl Peeked {
             }
         }
         head.truncate(filled);
-        Peeked { head, start: 0, whole, error, rest }
+        PeekedReader { head, start: 0, is_complete: whole, error, rest }
     }
 
     /// Passes over the first `n` bytes of the head.
@@ -222,7 +224,7 @@ impl Peeked {
     }
 }
 
-impl Read for Peeked {
+impl Read for PeekedReader {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let ready = &self.head[self.start..];
         if !ready.is_empty() {
@@ -233,7 +235,7 @@ impl Read for Peeked {
         }
         match self.error.take() {
             Some(error) => Err(error),
-            None if self.whole => Ok(0),
+            None if self.is_complete => Ok(0),
             None => self.rest.read(out),
         }
     }
@@ -276,7 +278,7 @@ fn folder_hint(path: &Path) -> String {
     if files.is_empty() {
         String::new()
     } else {
-        tr!(", such as {}", "（{} など）", listed(&files[..files.len().min(3)]))
+        tr!(", such as {}", "（{} など）", list_names(&files[..files.len().min(3)]))
     }
 }
 

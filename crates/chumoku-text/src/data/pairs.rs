@@ -5,20 +5,20 @@ use std::path::Path;
 mod parallel;
 
 use super::dataset::MIN_TRAINING_ROWS;
-use super::error::{DataError, Place, Role};
+use super::error::{ColumnRole, DataError, SourceLocation};
 use super::files::DataFiles;
 use super::format::ReadOptions;
-use super::look::pair_columns::{PairColumns, choose_pair};
 use super::open::open_path;
-use super::record::{Record, Skipped};
-use super::row_files::RowFiles;
-use super::table::{Table, skip};
+use super::record::{Record, SkippedRows};
+use super::row_origins::RowOrigins;
+use super::schema_inference::pair_columns::{PairColumns, choose_pair};
+use super::table::{DataTable, skip_or_fail};
 use crate::tr;
 use parallel::ParallelReader;
 
 /// A text and its translation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pair {
+pub struct SentencePair {
     /// The text to translate, without white space around it.
     pub source: String,
     /// Its translation, in the same way.
@@ -31,12 +31,12 @@ pub struct Pair {
 pub struct PairRecords {
     reader: PairReader,
     options: ReadOptions,
-    skipped: Skipped,
+    skipped: SkippedRows,
     done: bool,
 }
 
 enum PairReader {
-    Table(Box<Table>, PairColumns),
+    Table(Box<DataTable>, PairColumns),
     Parallel(Box<ParallelReader>),
 }
 
@@ -50,13 +50,13 @@ impl PairRecords {
     pub fn open(files: &DataFiles, options: &ReadOptions) -> Result<Self, DataError> {
         let (reader, skipped) = match files {
             DataFiles::One(path) => {
-                let mut table = pair_table(path, options)?;
+                let mut table = open_pair_table(path, options)?;
                 let columns = choose_pair(&table.layout, &table.sample.iter().collect::<Vec<_>>(), options)?;
                 let skipped = std::mem::take(&mut table.skipped);
                 (PairReader::Table(Box::new(table), columns), skipped)
             }
             DataFiles::Parallel { source, target } => {
-                (PairReader::Parallel(Box::new(ParallelReader::open(source, target, options)?)), Skipped::default())
+                (PairReader::Parallel(Box::new(ParallelReader::open(source, target, options)?)), SkippedRows::default())
             }
         };
         Ok(PairRecords { reader, options: options.clone(), skipped, done: false })
@@ -66,7 +66,7 @@ impl PairRecords {
     pub fn describe(&self) -> String {
         match &self.reader {
             PairReader::Table(table, columns) => {
-                let rest = table.layout.not_used(&[Some(columns.source), Some(columns.target)]);
+                let rest = table.layout.describe_unused(&[Some(columns.source), Some(columns.target)]);
                 tr!("{}; {}{rest}", "{}。{}{rest}", table.describe(), columns.describe(&table.layout))
             }
             PairReader::Parallel(reader) => reader.describe(),
@@ -86,23 +86,23 @@ impl PairRecords {
     }
 
     /// The rows left out so far.
-    pub fn skipped(&self) -> &Skipped {
+    pub fn skipped(&self) -> &SkippedRows {
         &self.skipped
     }
 
     /// Where one side of the pair on this line is.
-    pub fn place(&self, role: Role, line: u64) -> Place {
+    pub fn location(&self, role: ColumnRole, line: u64) -> SourceLocation {
         match &self.reader {
-            PairReader::Table(table, _) => table.place(line),
-            PairReader::Parallel(reader) => reader.place(role, line),
+            PairReader::Table(table, _) => table.location(line),
+            PairReader::Parallel(reader) => reader.location(role, line),
         }
     }
 
-    fn next_pair(&mut self) -> Result<Option<Pair>, DataError> {
+    fn next_pair(&mut self) -> Result<Option<SentencePair>, DataError> {
         match &mut self.reader {
             PairReader::Parallel(reader) => reader.next_pair(),
             PairReader::Table(table, columns) => match table.next_row()? {
-                Some(row) => pair(table, *columns, row).map(Some),
+                Some(row) => row_to_pair(table, *columns, row).map(Some),
                 None => Ok(None),
             },
         }
@@ -110,7 +110,7 @@ impl PairRecords {
 }
 
 impl Iterator for PairRecords {
-    type Item = Result<Pair, DataError>;
+    type Item = Result<SentencePair, DataError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         while !self.done {
@@ -118,7 +118,7 @@ impl Iterator for PairRecords {
                 Ok(Some(pair)) => return Some(Ok(pair)),
                 Ok(None) => self.done = true,
                 Err(error) => {
-                    if let Err(error) = skip(error, &self.options, &mut self.skipped) {
+                    if let Err(error) = skip_or_fail(error, &self.options, &mut self.skipped) {
                         self.done = true;
                         return Some(Err(error));
                     }
@@ -130,8 +130,8 @@ impl Iterator for PairRecords {
 }
 
 /// Opens a table for pairs: objects such as `{"translation": {"ja": "…", "en": "…"}}` are taken apart.
-pub(crate) fn pair_table(path: &Path, options: &ReadOptions) -> Result<Table, DataError> {
-    let mut table = Table::of(path, open_path(path, options)?, options).map_err(|error| match error {
+pub(crate) fn open_pair_table(path: &Path, options: &ReadOptions) -> Result<DataTable, DataError> {
+    let mut table = DataTable::from_file(path, open_path(path, options)?, options).map_err(|error| match error {
         DataError::NoUsableRows { path, skipped } => DataError::NoUsablePairs { path, skipped },
         other => other,
     })?;
@@ -142,24 +142,24 @@ pub(crate) fn pair_table(path: &Path, options: &ReadOptions) -> Result<Table, Da
 }
 
 /// A side of a pair that is not there, for messages.
-fn empty_side(role: Role) -> String {
+fn empty_side(role: ColumnRole) -> String {
     tr!("an empty {role}", "空の{role}")
 }
 
 /// Takes source and target out of a row.
-fn pair(table: &Table, columns: PairColumns, record: Record) -> Result<Pair, DataError> {
-    let side = |role: Role, column: usize| {
+fn row_to_pair(table: &DataTable, columns: PairColumns, record: Record) -> Result<SentencePair, DataError> {
+    let side = |role: ColumnRole, column: usize| {
         table.check_text(&record, role, column)?;
         match record.field(column).trim() {
             "" => {
-                let found = table.lacking(&record, column, empty_side(role));
-                Err(DataError::EmptySide { place: table.place(record.line), found })
+                let found = table.describe_missing(&record, column, empty_side(role));
+                Err(DataError::EmptySide { place: table.location(record.line), found })
             }
             text => Ok(text.to_owned()),
         }
     };
-    let (source, target) = (side(Role::Source, columns.source)?, side(Role::Target, columns.target)?);
-    Ok(Pair { source, target, line: record.line })
+    let (source, target) = (side(ColumnRole::Source, columns.source)?, side(ColumnRole::Target, columns.target)?);
+    Ok(SentencePair { source, target, line: record.line })
 }
 
 /// The pairs of one file, or of two parallel ones, in memory.
@@ -168,15 +168,15 @@ pub struct PairDataset {
     /// The files, as the user named them.
     pub files: DataFiles,
     /// Their pairs, in the order of the files.
-    pub pairs: Vec<Pair>,
+    pub pairs: Vec<SentencePair>,
     /// The rows that were left out.
-    pub skipped: Skipped,
+    pub skipped: SkippedRows,
     /// What the files were taken for and why, in one line.
     pub description: String,
     /// What source and target are called, as [`PairRecords::names`] has it.
     pub names: [String; 2],
     /// The files of the sources.
-    pub(crate) places: RowFiles,
+    pub(crate) origins: RowOrigins,
 }
 
 /// Reads all pairs.
@@ -188,20 +188,20 @@ pub struct PairDataset {
 pub fn load_pairs(files: &DataFiles, options: &ReadOptions) -> Result<PairDataset, DataError> {
     let mut records = PairRecords::open(files, options)?;
     let (description, names) = (records.describe(), records.names());
-    let first = records.place(Role::Source, 0);
-    let places = RowFiles::one(&first.path, first.is_row);
-    let pairs = records.by_ref().collect::<Result<Vec<Pair>, DataError>>()?;
+    let first = records.location(ColumnRole::Source, 0);
+    let places = RowOrigins::one(&first.path, first.is_row);
+    let pairs = records.by_ref().collect::<Result<Vec<SentencePair>, DataError>>()?;
     let skipped = records.skipped;
     if pairs.is_empty() {
         return Err(DataError::NoUsablePairs { path: files.first().to_owned(), skipped: skipped.to_string() });
     }
-    Ok(PairDataset { files: files.clone(), pairs, skipped, description, names, places })
+    Ok(PairDataset { files: files.clone(), pairs, skipped, description, names, origins: places })
 }
 
 impl PairDataset {
     /// The place of a source, counted from 0.
-    pub fn place(&self, row: usize) -> Place {
-        self.places.place(row, self.pairs.get(row).map_or(0, |pair| pair.line))
+    pub fn location(&self, row: usize) -> SourceLocation {
+        self.origins.location(row, self.pairs.get(row).map_or(0, |pair| pair.line))
     }
 
     /// Checks that there is enough to train on.

@@ -12,10 +12,10 @@ use parquet::record::{Field, Row};
 use parquet::schema::types::Type;
 use serde_json::{Map, Number, Value};
 
-use super::error::{DataError, Place};
+use super::error::{DataError, SourceLocation};
 use super::record::Record;
-use crate::lang::wording::listed;
-use crate::quiet;
+use crate::lang::wording::list_names;
+use crate::panics;
 use crate::tr;
 
 /// Reads the rows of a Parquet file.
@@ -30,7 +30,7 @@ pub(crate) struct ParquetReader {
 impl ParquetReader {
     /// Opens a file that begins as Parquet does, and checks that it has a column of strings.
     pub(crate) fn open(path: &Path, file: File) -> Result<Self, DataError> {
-        let reader = caught(path, || SerializedFileReader::new(file))?;
+        let reader = catch_panics(path, || SerializedFileReader::new(file))?;
         let chunks = reader.metadata().row_groups().iter().flat_map(|group| group.columns());
         if chunks.into_iter().any(|chunk| chunk.compression() == Compression::LZO) {
             return Err(DataError::ParquetCodec { path: path.to_owned(), codec: "LZO" });
@@ -41,16 +41,16 @@ impl ParquetReader {
         if !fields.iter().any(|field| holds_strings(field)) {
             let columns = match columns.is_empty() {
                 true => tr!("none", "列がありません"),
-                false => tr!("only {}", "{} しかありません", listed(&columns)),
+                false => tr!("only {}", "{} しかありません", list_names(&columns)),
             };
             return Err(DataError::NoStringColumns { path: path.to_owned(), columns });
         }
-        let rows = caught(path, || Ok(reader.into_iter()))?;
+        let rows = catch_panics(path, || Ok(reader.into_iter()))?;
         Ok(ParquetReader { path: path.to_owned(), rows: Some(rows), columns, row: 0 })
     }
 
-    pub(crate) fn place(&self, row: u64) -> Place {
-        Place::row(&self.path, row)
+    pub(crate) fn location(&self, row: u64) -> SourceLocation {
+        SourceLocation::row(&self.path, row)
     }
 
     pub(crate) fn next_row(&mut self) -> Result<Option<Record>, DataError> {
@@ -58,18 +58,18 @@ impl ParquetReader {
         let Some(mut rows) = self.rows.take() else {
             return Ok(None);
         };
-        let row = caught(&self.path, || rows.next().transpose())?;
+        let row = catch_panics(&self.path, || rows.next().transpose())?;
         let Some(row) = row else { return Ok(None) };
         self.rows = Some(rows);
         self.row += 1;
-        let object = caught(&self.path, || Ok(object_of(&row)))?;
-        Ok(Some(Record::of_object(self.row, object)))
+        let object = catch_panics(&self.path, || Ok(row_to_object(&row)))?;
+        Ok(Some(Record::from_object(self.row, object)))
     }
 }
 
 /// Runs a step of the `parquet` crate; both its errors and its panics become ours.
-fn caught<T>(path: &Path, work: impl FnOnce() -> parquet::errors::Result<T>) -> Result<T, DataError> {
-    let detail = match quiet::catch(work) {
+fn catch_panics<T>(path: &Path, work: impl FnOnce() -> parquet::errors::Result<T>) -> Result<T, DataError> {
+    let detail = match panics::catch_silently(work) {
         Ok(Ok(value)) => return Ok(value),
         Ok(Err(error)) => error.to_string(),
         Err(said) => said,
@@ -103,12 +103,12 @@ fn is_string(field: &Type) -> bool {
     }
 }
 
-fn object_of(row: &Row) -> Map<String, Value> {
-    row.get_column_iter().map(|(name, field)| (name.clone(), value_of(field))).collect()
+fn row_to_object(row: &Row) -> Map<String, Value> {
+    row.get_column_iter().map(|(name, field)| (name.clone(), field_to_value(field))).collect()
 }
 
 /// A field as JSON; numbers that JSON lacks become null, times their usual text, bytes that are no text their count.
-fn value_of(field: &Field) -> Value {
+fn field_to_value(field: &Field) -> Value {
     let float = |value: f64| Number::from_f64(value).map_or(Value::Null, Value::Number);
     match field {
         Field::Null => Value::Null,
@@ -130,11 +130,11 @@ fn value_of(field: &Field) -> Value {
             Ok(text) => Value::String(text.to_owned()),
             Err(_) => Value::String(format!("<{} bytes>", value.len())),
         },
-        Field::Group(row) => Value::Object(object_of(row)),
-        Field::ListInternal(list) => list.elements().iter().map(value_of).collect(),
+        Field::Group(row) => Value::Object(row_to_object(row)),
+        Field::ListInternal(list) => list.elements().iter().map(field_to_value).collect(),
         Field::MapInternal(map) => {
-            let key = |field: &Field| super::record::as_text(&value_of(field));
-            Value::Object(map.entries().iter().map(|(k, v)| (key(k), value_of(v))).collect())
+            let key = |field: &Field| super::record::value_to_text(&field_to_value(field));
+            Value::Object(map.entries().iter().map(|(k, v)| (key(k), field_to_value(v))).collect())
         }
         Field::Decimal(_)
         | Field::Date(_)
@@ -143,7 +143,7 @@ fn value_of(field: &Field) -> Value {
         | Field::TimestampMillis(_)
         | Field::TimestampMicros(_) => {
             // A time beyond the calendar of the library panics; the row has other columns.
-            quiet::catch(|| field.to_string()).map_or(Value::Null, Value::String)
+            panics::catch_silently(|| field.to_string()).map_or(Value::Null, Value::String)
         }
     }
 }

@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 
 use super::error::without_advice;
 use super::format::Format;
-use crate::lang::wording::{count, joined};
+use crate::lang::wording::{format_count, join_names};
 
 /// Columns that a description names at most.
-const NAMED_COLUMNS: usize = 8;
+const MAX_NAMED_COLUMNS: usize = 8;
 
 /// One row, with all its columns.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,11 +24,11 @@ pub struct Record {
 }
 
 impl Record {
-    pub(crate) fn of_fields(line: u64, fields: Vec<String>) -> Self {
+    pub(crate) fn from_fields(line: u64, fields: Vec<String>) -> Self {
         Record { line, fields, object: None }
     }
 
-    pub(crate) fn of_object(line: u64, object: Map<String, Value>) -> Self {
+    pub(crate) fn from_object(line: u64, object: Map<String, Value>) -> Self {
         Record { line, fields: Vec::new(), object: Some(object) }
     }
 
@@ -46,9 +46,9 @@ impl Record {
     }
 
     /// Sets the fields of an object to the values of these keys.
-    pub(crate) fn fill(&mut self, columns: &[String]) {
+    pub(crate) fn set_fields(&mut self, columns: &[String]) {
         if self.object.is_some() {
-            self.fields = columns.iter().map(|key| self.value(key).map_or_else(String::new, as_text)).collect();
+            self.fields = columns.iter().map(|key| self.value(key).map_or_else(String::new, value_to_text)).collect();
         }
     }
 
@@ -56,28 +56,28 @@ impl Record {
     /// have none.
     pub(crate) fn value(&self, key: &str) -> Option<&Value> {
         let object = self.object.as_ref()?;
-        object.get(key).or_else(|| at_path(object, key))
+        object.get(key).or_else(|| value_at_path(object, key))
     }
 
     /// Roughly the memory it takes.
-    pub(crate) fn bytes(&self) -> usize {
+    pub(crate) fn memory_bytes(&self) -> usize {
         let strings = self.fields.iter().map(|field| field.len() + size_of::<String>()).sum::<usize>();
-        let object = self.object.as_ref().map_or(0, |object| object.values().map(value_bytes).sum());
+        let object = self.object.as_ref().map_or(0, |object| object.values().map(value_memory_bytes).sum());
         size_of::<Self>() + strings + object
     }
 }
 
 /// The value at the end of a path.
-fn at_path<'a>(object: &'a Map<String, Value>, path: &str) -> Option<&'a Value> {
+fn value_at_path<'a>(object: &'a Map<String, Value>, path: &str) -> Option<&'a Value> {
     // A key may have points of its own.
     path.match_indices('.').find_map(|(at, _)| {
         let inner = object.get(&path[..at])?.as_object()?;
-        inner.get(&path[at + 1..]).or_else(|| at_path(inner, &path[at + 1..]))
+        inner.get(&path[at + 1..]).or_else(|| value_at_path(inner, &path[at + 1..]))
     })
 }
 
 /// A JSON value as the text of a field: strings as they are, null as nothing, the rest as JSON writes it.
-pub(crate) fn as_text(value: &Value) -> String {
+pub(crate) fn value_to_text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
@@ -86,18 +86,18 @@ pub(crate) fn as_text(value: &Value) -> String {
 }
 
 /// Roughly the memory of a value, its key included.
-fn value_bytes(value: &Value) -> usize {
+fn value_memory_bytes(value: &Value) -> usize {
     64 + match value {
         Value::String(text) => text.len(),
-        Value::Array(values) => values.iter().map(value_bytes).sum(),
-        Value::Object(object) => object.values().map(value_bytes).sum(),
+        Value::Array(values) => values.iter().map(value_memory_bytes).sum(),
+        Value::Object(object) => object.values().map(value_memory_bytes).sum(),
         _ => 0,
     }
 }
 
 /// What all rows of a file have in common; enough to write rows like them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Layout {
+pub struct TableLayout {
     /// The file, as the user named it.
     pub path: PathBuf,
     /// Its format.
@@ -109,12 +109,12 @@ pub struct Layout {
     pub columns: Vec<String>,
 }
 
-impl Layout {
+impl TableLayout {
     /// A column as a message names it: `column “review”`, or `column 2` where the file gives no name.
     pub fn column_title(&self, column: usize) -> String {
         match self.columns.get(column) {
             Some(name) if self.has_names() && !name.trim().is_empty() => {
-                crate::tr!("column {}", "列{}", crate::lang::wording::quoted(name))
+                crate::tr!("column {}", "列{}", crate::lang::wording::quote(name))
             }
             _ => crate::tr!("column {}", "{} 列目", column + 1),
         }
@@ -127,15 +127,15 @@ impl Layout {
     }
 
     /// The columns outside `used`, as a description ends: `; not used: column “id”`. Nothing if there is none.
-    pub(crate) fn not_used(&self, used: &[Option<usize>]) -> String {
+    pub(crate) fn describe_unused(&self, used: &[Option<usize>]) -> String {
         let left = (0..self.columns.len()).filter(|column| !used.contains(&Some(*column)));
         let titles: Vec<String> = left.map(|column| self.column_title(column)).collect();
-        let shown = &titles[..titles.len().min(NAMED_COLUMNS)];
+        let shown = &titles[..titles.len().min(MAX_NAMED_COLUMNS)];
         match titles.len() - shown.len() {
             _ if titles.is_empty() => String::new(),
-            0 => crate::tr!("; not used: {}", "。使わない列: {}", joined(shown)),
+            0 => crate::tr!("; not used: {}", "。使わない列: {}", join_names(shown)),
             more => {
-                crate::tr!("; not used: {} and {more} more", "。使わない列: {} ほか {more} 列", joined(shown))
+                crate::tr!("; not used: {} and {more} more", "。使わない列: {} ほか {more} 列", join_names(shown))
             }
         }
     }
@@ -183,36 +183,36 @@ pub struct SkippedRow {
 
 /// The rows that were left out because they could not be used.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Skipped {
+pub struct SkippedRows {
     /// How many there are.
     pub count: u64,
     /// The first hundred of them.
     pub rows: Vec<SkippedRow>,
 }
 
-impl Skipped {
+impl SkippedRows {
     /// Rows described at most, to keep memory constant.
-    pub(crate) const DESCRIBED: usize = 100;
+    pub(crate) const MAX_DESCRIBED: usize = 100;
 
     pub(crate) fn add(&mut self, line: u64, reason: String) {
         self.count += 1;
         // Rows are not always found wanting in their order.
         let at = self.rows.partition_point(|row| row.line <= line);
-        if at < Self::DESCRIBED {
+        if at < Self::MAX_DESCRIBED {
             self.rows.insert(at, SkippedRow { line, reason });
-            self.rows.truncate(Self::DESCRIBED);
+            self.rows.truncate(Self::MAX_DESCRIBED);
         }
     }
 }
 
-impl fmt::Display for Skipped {
+impl fmt::Display for SkippedRows {
     /// `2 rows left out, the first because: train.csv:17: …`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.rows.first() {
             None => f.write_str(&crate::tr!("no rows left out", "除いた行はありません")),
             Some(first) => {
                 // Its advice has been taken.
-                let (n, rows, reason) = (self.count, count(self.count, "row"), without_advice(&first.reason));
+                let (n, rows, reason) = (self.count, format_count(self.count, "row"), without_advice(&first.reason));
                 f.write_str(&crate::tr!(
                     "{rows} left out, the first because: {reason}",
                     "{n} 行を除きました。最初の理由: {reason}"

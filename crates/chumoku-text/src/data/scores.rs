@@ -4,20 +4,20 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use super::dataset::MIN_TRAINING_ROWS;
-use super::error::{DataError, Place};
+use super::error::{DataError, SourceLocation};
 use super::format::ReadOptions;
-use super::look::numbers::LEAST_NUMBERS;
-use super::look::quantity::{Form, Quantity};
-use super::record::Skipped;
-use super::row_files::RowFiles;
-use super::source::Source;
-use crate::beside::Asked;
+use super::record::SkippedRows;
+use super::row_origins::RowOrigins;
+use super::schema_inference::numbers::MIN_DISTINCT_NUMBERS;
+use super::schema_inference::quantity::{Quantity, QuantityFormat};
+use super::source::RowSource;
+use crate::feature_columns::FeatureRequest;
 use crate::lang::lang;
-use crate::lang::wording::quoted;
+use crate::lang::wording::quote;
 
 /// A text and its number.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ScoredText {
+pub struct ScoreExample {
     /// The text, as the file has it.
     pub text: String,
     /// Its number, which is finite.
@@ -28,25 +28,25 @@ pub struct ScoredText {
 
 /// The texts of one file with their numbers.
 #[derive(Debug, Clone)]
-pub struct ScoredTexts {
+pub struct ScoreDataset {
     /// The file, as the user named it.
     pub path: PathBuf,
     /// In the order of the file.
-    pub examples: Vec<ScoredText>,
+    pub examples: Vec<ScoreExample>,
     /// The rows that were left out.
-    pub skipped: Skipped,
+    pub skipped: SkippedRows,
     /// What the file was taken for and why, in one line.
     pub description: String,
     /// The name of the column of numbers.
     pub column: String,
     /// The columns beside the text, as they were asked for.
-    pub beside: Vec<Asked>,
+    pub features: Vec<FeatureRequest>,
     /// How much each row counts in training; all alike if absent.
     pub weights: Option<Vec<f32>>,
     /// The files of the rows.
-    pub(crate) files: RowFiles,
+    pub(crate) files: RowOrigins,
     /// How the numbers are written.
-    form: Form,
+    number_format: QuantityFormat,
 }
 
 /// Reads a file of texts with a number each.
@@ -54,30 +54,30 @@ pub struct ScoredTexts {
 /// # Errors
 ///
 /// Whatever is wrong with the file; a label that is no finite number, with its line.
-pub fn load_scores(path: &Path, options: &ReadOptions) -> Result<ScoredTexts, DataError> {
+pub fn load_scores(path: &Path, options: &ReadOptions) -> Result<ScoreDataset, DataError> {
     let mut source =
-        Source::open(path, &ReadOptions { require_label: true, numbers: true, pairs: true, ..options.clone() })?;
+        RowSource::open(path, &ReadOptions { require_label: true, numbers: true, pairs: true, ..options.clone() })?;
     source.require_text();
     let (layout, columns, description) = (source.layout().clone(), source.columns().clone(), source.describe());
     let column = columns.label.unwrap_or_default();
-    let (files, beside) = (RowFiles::one(path, source.place(0).is_row), source.asked_beside());
+    let (files, beside) = (RowOrigins::one(path, source.location(0).is_row), source.requested_features());
     let mut records = source.records();
-    let (mut examples, mut form) = (Vec::new(), Form::default());
+    let (mut examples, mut form) = (Vec::new(), QuantityFormat::default());
     while let Some(record) = records.next() {
         let record = record?;
-        let found = records.source().label_of(&record, column).and_then(|field| {
-            let place = records.source().place(record.line);
-            match Quantity::of(&field) {
-                Some(found) if found.agrees(&mut form) => Ok(found.value),
-                found => Err(no_number(place, &field, found.is_some())),
+        let found = records.source().row_label(&record, column).and_then(|kilobyte_field| {
+            let place = records.source().location(record.line);
+            match Quantity::parse(&kilobyte_field) {
+                Some(found) if found.fits_column(&mut form) => Ok(found.value),
+                found => Err(not_a_number(place, &kilobyte_field, found.is_some())),
             }
         });
         match found {
             Ok(score) => {
-                let text = records.source().text_of(&record).into_owned();
-                examples.push(ScoredText { text, score, line: record.line });
+                let text = records.source().row_text(&record).into_owned();
+                examples.push(ScoreExample { text, score, line: record.line });
             }
-            Err(error) => records.leave_out(error)?,
+            Err(error) => records.skip_row(error)?,
         }
     }
     let (skipped, path) = (records.skipped().clone(), path.to_owned());
@@ -85,19 +85,29 @@ pub fn load_scores(path: &Path, options: &ReadOptions) -> Result<ScoredTexts, Da
         return Err(DataError::NoUsableRows { path, skipped: skipped.to_string() });
     }
     let column = layout.columns.get(column).cloned().unwrap_or_default();
-    Ok(ScoredTexts { path, examples, skipped, description, column, beside, weights: None, files, form })
+    Ok(ScoreDataset {
+        path,
+        examples,
+        skipped,
+        description,
+        column,
+        features: beside,
+        weights: None,
+        files,
+        number_format: form,
+    })
 }
 
-impl ScoredTexts {
+impl ScoreDataset {
     /// Whether numbers of both files may stand in one column: three of five are not three of ten.
     #[must_use]
-    pub fn is_written_like(&self, other: &ScoredTexts) -> bool {
-        self.form.goes_with(&other.form)
+    pub fn has_same_number_format(&self, other: &ScoreDataset) -> bool {
+        self.number_format.is_compatible_with(&other.number_format)
     }
 
     /// The place of an example, counted from 0.
-    pub fn place(&self, row: usize) -> Place {
-        self.files.place(row, self.examples.get(row).map_or(0, |example| example.line))
+    pub fn location(&self, row: usize) -> SourceLocation {
+        self.files.location(row, self.examples.get(row).map_or(0, |example| example.line))
     }
 
     /// Checks that there is something to train on.
@@ -112,13 +122,13 @@ impl ScoredTexts {
         }
         let different: HashSet<u64> = self.examples.iter().map(|example| example.score.to_bits()).collect();
         match different.len() {
-            found if found < LEAST_NUMBERS => Err(DataError::FewNumbers { path, found }),
+            found if found < MIN_DISTINCT_NUMBERS => Err(DataError::TooFewNumbers { path, found }),
             _ => Ok(()),
         }
     }
 }
 
-fn no_number(place: Place, field: &str, is_another_form: bool) -> DataError {
+fn not_a_number(place: SourceLocation, field: &str, is_another_form: bool) -> DataError {
     let expected = match is_another_form {
         true => lang().pick("a number written like those of the rows before", "前の行と同じ書き方の数値"),
         false if field.trim().parse::<f64>().is_ok() => {
@@ -126,5 +136,5 @@ fn no_number(place: Place, field: &str, is_another_form: bool) -> DataError {
         }
         false => lang().pick("a number", "数値"),
     };
-    DataError::BadLabels { place, expected, found: quoted(field) }
+    DataError::BadLabels { place, expected, found: quote(field) }
 }

@@ -5,28 +5,28 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use super::error::{DataError, Place, Role};
+use super::error::{ColumnRole, DataError, SourceLocation};
 use super::format::{Format, ReadOptions};
-use super::look::columns::{self, Columns, FeatureSource};
-use super::look::label_form::only_label;
-use super::look::label_kind::LabelKind;
-use super::look::missing::Missing;
-use super::look::profile::Profile;
-use super::open::{Opened, open_live, open_path, open_reader};
-use super::record::{Layout, Record, Skipped};
-use super::table::Table;
-use crate::beside::Asked;
+use super::open::{DecodedFile, open_live, open_path, open_reader};
+use super::record::{Record, SkippedRows, TableLayout};
+use super::schema_inference::columns::{self, ColumnChoice, FeatureSource};
+use super::schema_inference::label_form::single_label;
+use super::schema_inference::label_kind::LabelKind;
+use super::schema_inference::missing::MissingValues;
+use super::schema_inference::profile::ColumnProfile;
+use super::table::DataTable;
+use crate::feature_columns::FeatureRequest;
 use crate::lang::lang;
-use crate::lang::wording::{joined, listed, quoted};
+use crate::lang::wording::{join_names, list_names, quote};
 use crate::tr;
 
 /// A data file that has been opened, recognised, and sampled to choose its columns.
-pub struct Source {
-    table: Table,
-    columns: Columns,
+pub struct RowSource {
+    table: DataTable,
+    columns: ColumnChoice,
 }
 
-impl Source {
+impl RowSource {
     /// Opens a file, recognises its format and chooses its columns from the first thousand rows or so.
     ///
     /// # Errors
@@ -58,14 +58,18 @@ impl Source {
     /// # Errors
     ///
     /// As for [`Source::open`].
-    pub fn from_live(name: &Path, input: impl Read + Send + 'static, options: &ReadOptions) -> Result<Self, DataError> {
+    pub fn from_live_stream(
+        name: &Path,
+        input: impl Read + Send + 'static,
+        options: &ReadOptions,
+    ) -> Result<Self, DataError> {
         Self::from_opened(name, open_live(name, input, options)?, options)
     }
 
-    pub(crate) fn from_opened(path: &Path, opened: Opened, options: &ReadOptions) -> Result<Self, DataError> {
-        let mut table = Table::of(path, opened, options)?;
+    pub(crate) fn from_opened(path: &Path, opened: DecodedFile, options: &ReadOptions) -> Result<Self, DataError> {
+        let mut table = DataTable::from_file(path, opened, options)?;
         table.flatten();
-        let columns = columns::choose(&table.layout, &table.sample.iter().collect::<Vec<_>>(), options)?;
+        let columns = columns::choose_columns(&table.layout, &table.sample.iter().collect::<Vec<_>>(), options)?;
         if !table.layout.has_names() {
             table.layout.columns[columns.text] = "text".to_owned();
             if let Some(second) = columns.second {
@@ -75,25 +79,25 @@ impl Source {
                 table.layout.columns[label] = "label".to_owned();
             }
         }
-        let source = Source { table, columns };
+        let source = RowSource { table, columns };
         if options.require_text && !options.skips_bad_rows() && !options.faults_in_place {
             // Better now than after half of the work.
             let label = source.columns.label.filter(|_| options.require_label);
             source.table.sample.iter().try_for_each(|row| {
-                source.check(row)?;
-                label.map_or(Ok(()), |label| source.label_of(row, label).map(drop))
+                source.check_row(row)?;
+                label.map_or(Ok(()), |label| source.row_label(row, label).map(drop))
             })?;
         }
         Ok(source)
     }
 
     /// The format and the names of the columns.
-    pub fn layout(&self) -> &Layout {
+    pub fn layout(&self) -> &TableLayout {
         &self.table.layout
     }
 
     /// The columns in use.
-    pub fn columns(&self) -> &Columns {
+    pub fn columns(&self) -> &ColumnChoice {
         &self.columns
     }
 
@@ -103,7 +107,7 @@ impl Source {
     }
 
     /// Whether the options name the label column.
-    pub(crate) fn is_label_asked(&self) -> bool {
+    pub(crate) fn is_label_requested(&self) -> bool {
         self.table.options.label.is_some()
     }
 
@@ -118,11 +122,11 @@ impl Source {
     }
 
     /// The columns beside the text, as they were asked for, each by its name in the file.
-    pub(crate) fn asked_beside(&self) -> Vec<Asked> {
+    pub(crate) fn requested_features(&self) -> Vec<FeatureRequest> {
         let name = |of: &FeatureSource| of.column().map(|column| self.layout().columns[column].clone());
-        let names = self.columns.beside.iter().map(name);
-        let asked = self.table.options.beside.iter().zip(names);
-        asked.map(|(of, name)| Asked { name: name.unwrap_or_else(|| of.name.clone()), ..of.clone() }).collect()
+        let names = self.columns.features.iter().map(name);
+        let asked = self.table.options.features.iter().zip(names);
+        asked.map(|(of, name)| FeatureRequest { name: name.unwrap_or_else(|| of.name.clone()), ..of.clone() }).collect()
     }
 
     /// What was recognised and why, in one line.
@@ -135,7 +139,8 @@ impl Source {
             Format::PlainText => out.push_str(&tr!("; each line is a text", "。各行が 1 つのテキスト")),
             Format::FastText => out.push_str(&tr!("; the label is in front of each text", "。各テキストの前にラベル")),
             _ => {
-                let Columns { text, second, label, text_why, label_why, beside, next } = &self.columns;
+                let ColumnChoice { text, second, label, text_why, label_why, features: beside, alternatives: next } =
+                    &self.columns;
                 let title = layout.column_title(*text);
                 match second.map(|second| layout.column_title(second)) {
                     None => out.push_str(&tr!("; text = {title} ({text_why})", "。テキスト = {title}（{text_why}）")),
@@ -154,11 +159,11 @@ impl Source {
                 let titles: Vec<String> =
                     beside.iter().filter_map(FeatureSource::column).map(|column| layout.column_title(column)).collect();
                 if !titles.is_empty() {
-                    let titles = joined(&titles);
+                    let titles = join_names(&titles);
                     out.push_str(&tr!(", beside the text = {titles}", "、テキスト以外の列 = {titles}"));
                 }
-                out.push_str(&layout.not_used(&self.columns.in_use()));
-                out.push_str(&next_best(next));
+                out.push_str(&layout.describe_unused(&self.columns.in_use()));
+                out.push_str(&describe_alternatives(next));
             }
         }
         out
@@ -170,57 +175,57 @@ impl Source {
     }
 
     /// Where a row is, for messages.
-    pub fn place(&self, line: u64) -> Place {
-        self.table.place(line)
+    pub fn location(&self, line: u64) -> SourceLocation {
+        self.table.location(line)
     }
 
     /// The text of a row, which stays there; of a pair both texts, [joined](crate::pair::join).
-    pub fn text_of<'a>(&self, record: &'a Record) -> Cow<'a, str> {
-        self.columns.text_of(record)
+    pub fn row_text<'a>(&self, record: &'a Record) -> Cow<'a, str> {
+        self.columns.row_text(record)
     }
 
     /// Checks what every use of a row relies on: each text is a plain value and not too long.
-    fn check(&self, record: &Record) -> Result<(), DataError> {
+    fn check_row(&self, record: &Record) -> Result<(), DataError> {
         self.check_text(record, self.columns.text)?;
         self.columns.second.map_or(Ok(()), |second| self.check_text(record, second))?;
-        let mut beside = self.columns.beside.iter().filter_map(FeatureSource::column);
-        beside.try_for_each(|column| self.table.check_text(record, Role::Beside, column))
+        let mut beside = self.columns.features.iter().filter_map(FeatureSource::column);
+        beside.try_for_each(|column| self.table.check_text(record, ColumnRole::Feature, column))
     }
 
     fn check_text(&self, record: &Record, column: usize) -> Result<(), DataError> {
-        self.table.check_plain(record, Role::Text, column)?;
+        self.table.check_scalar(record, ColumnRole::Text, column)?;
         if self.table.options.require_text && record.field(column).trim().is_empty() {
             let title = self.layout().column_title(column);
             let empty = match self.columns.second {
                 None => lang().pick("an empty text", "空").to_owned(),
                 Some(_) => tr!("an empty text in {title}", "{title}が空"),
             };
-            let found = self.table.lacking(record, column, empty);
-            return Err(DataError::EmptyText { place: self.place(record.line), found });
+            let found = self.table.describe_missing(record, column, empty);
+            return Err(DataError::EmptyText { place: self.location(record.line), found });
         }
-        self.table.check_text(record, Role::Text, column)
+        self.table.check_text(record, ColumnRole::Text, column)
     }
 
     /// The label of a row: a plain value, or the only one of a list, and none that stands for a missing one.
-    pub(crate) fn label_of<'a>(&self, record: &'a Record, column: usize) -> Result<Cow<'a, str>, DataError> {
-        let label = match only_label(self.layout(), record, column) {
+    pub(crate) fn row_label<'a>(&self, record: &'a Record, column: usize) -> Result<Cow<'a, str>, DataError> {
+        let label = match single_label(self.layout(), record, column) {
             Ok(label) => label,
             Err(several) => {
-                let (place, found, labels) = (self.place(record.line), several.len(), listed(&several));
+                let (place, found, labels) = (self.location(record.line), several.len(), list_names(&several));
                 return Err(DataError::SeveralLabels { place, found, labels });
             }
         };
         let is_list = record.value(&self.layout().columns[column]).is_some_and(serde_json::Value::is_array);
         if !is_list {
-            self.table.check_plain(record, Role::Label, column)?;
+            self.table.check_scalar(record, ColumnRole::Label, column)?;
         }
-        let missing = Missing::of(&self.table.options);
-        if !missing.is_none(&label) {
+        let missing = MissingValues::from_options(&self.table.options);
+        if !missing.is_missing(&label) {
             return Ok(label);
         }
         let empty = match self.layout().format {
             _ if !label.trim().is_empty() => {
-                let word = quoted(label.trim());
+                let word = quote(label.trim());
                 tr!(
                     "{word}, which stands for a missing value (--missing none takes it as a class)",
                     "欠損値を表す{word}（--missing none でクラス名として扱えます）"
@@ -233,34 +238,35 @@ impl Source {
             Format::FastText => lang().pick("no __label__ on the line", "__label__ のない行").to_owned(),
             _ => lang().pick("an empty field", "空欄").to_owned(),
         };
-        let found = self.table.lacking(record, column, empty);
-        Err(DataError::EmptyLabel { place: self.place(record.line), found })
+        let found = self.table.describe_missing(record, column, empty);
+        Err(DataError::EmptyLabel { place: self.location(record.line), found })
     }
 
     /// Checks whether the label of a row is missing.
-    pub(crate) fn lacks_label(&self, record: &Record, column: usize) -> bool {
-        let missing = Missing::of(&self.table.options);
-        only_label(self.layout(), record, column).is_ok_and(|label| missing.label(&label).is_none())
+    pub(crate) fn is_label_missing(&self, record: &Record, column: usize) -> bool {
+        let missing = MissingValues::from_options(&self.table.options);
+        single_label(self.layout(), record, column).is_ok_and(|label| missing.label(&label).is_none())
     }
 
     /// The labels whose spellings are merged, if they are.
-    pub(crate) fn merges(&self) -> Option<&[String]> {
-        self.table.options.merges()
+    pub(crate) fn merged_labels(&self) -> Option<&[String]> {
+        self.table.options.merged_labels()
     }
 
     /// Which values stand for a missing one.
-    pub(crate) fn missing(&self) -> Missing {
-        Missing::of(&self.table.options)
+    pub(crate) fn missing_values(&self) -> MissingValues {
+        MissingValues::from_options(&self.table.options)
     }
 
     /// The columns in no use that could be the label, by their first rows.
-    pub(crate) fn could_be_labels(&self) -> Vec<String> {
+    pub(crate) fn label_candidates(&self) -> Vec<String> {
         let (layout, rows) = (self.layout(), self.table.sample.iter().collect::<Vec<&Record>>());
         let could_be = |&column: &usize| {
-            let profile = Profile::of(layout, &rows, column, &Missing::of(&self.table.options));
+            let profile =
+                ColumnProfile::of_column(layout, &rows, column, &MissingValues::from_options(&self.table.options));
             let labels: Vec<&str> =
                 rows.iter().map(|row| row.field(column).trim()).filter(|label| !label.is_empty()).collect();
-            profile.is_label_like() && profile.distinct > 1 && LabelKind::of(&labels, false).is_none()
+            profile.is_label_like() && profile.distinct > 1 && LabelKind::detect(&labels, false).is_none()
         };
         let in_use = self.columns.in_use();
         let left = (0..layout.columns.len()).filter(|column| !in_use.contains(&Some(*column)));
@@ -269,33 +275,33 @@ impl Source {
 }
 
 /// The readings that come next, as a description ends. Nothing if there is none.
-pub(crate) fn next_best(next: &[String]) -> String {
+pub(crate) fn describe_alternatives(next: &[String]) -> String {
     match next {
         [] => String::new(),
-        next => tr!("; close to it: {}", "。次に確からしい読み方: {}", joined(next)),
+        next => tr!("; close to it: {}", "。次に確からしい読み方: {}", join_names(next)),
     }
 }
 
 /// The rows of a file, one after the other. Ends after the first error.
 pub struct Records {
-    source: Source,
+    source: RowSource,
     done: bool,
 }
 
 impl Records {
     /// The file the rows come from.
-    pub fn source(&self) -> &Source {
+    pub fn source(&self) -> &RowSource {
         &self.source
     }
 
     /// The rows left out so far.
-    pub fn skipped(&self) -> &Skipped {
+    pub fn skipped(&self) -> &SkippedRows {
         &self.source.table.skipped
     }
 
     /// Counts a row error of the caller's if rows may be skipped; else ends the stream and gives the error back.
-    pub(crate) fn leave_out(&mut self, error: DataError) -> Result<(), DataError> {
-        let result = self.source.table.leave_out(error);
+    pub(crate) fn skip_row(&mut self, error: DataError) -> Result<(), DataError> {
+        let result = self.source.table.skip_row(error);
         self.done = result.is_err();
         result
     }
@@ -304,7 +310,7 @@ impl Records {
         let Some(row) = self.source.table.next_row()? else {
             return Ok(None);
         };
-        self.source.check(&row)?;
+        self.source.check_row(&row)?;
         Ok(Some(row))
     }
 
@@ -316,7 +322,7 @@ impl Records {
     /// # Errors
     ///
     /// What cannot be read past; there are no more rows then.
-    pub fn next_in_place(&mut self) -> Result<Option<(Record, Option<DataError>)>, DataError> {
+    pub fn next_with_fault(&mut self) -> Result<Option<(Record, Option<DataError>)>, DataError> {
         while !self.done {
             let (record, fault) = match self.source.table.next_row() {
                 Ok(None) => {
@@ -324,18 +330,18 @@ impl Records {
                     break;
                 }
                 Ok(Some(row)) => {
-                    let fault = self.source.check(&row).err();
+                    let fault = self.source.check_row(&row).err();
                     (Some(row), fault)
                 }
                 Err(error) => (None, Some(error)),
             };
             let Some(error) = fault else { return Ok(record.map(|record| (record, None))) };
-            let Some(line) = error.row() else {
+            let Some(line) = error.skippable_row() else {
                 self.done = true;
                 return Err(error);
             };
             if self.source.table.options.skips_bad_rows() {
-                self.leave_out(error)?;
+                self.skip_row(error)?;
                 continue;
             }
             let record = record.unwrap_or_else(|| self.source.layout().empty_record(line));
@@ -354,7 +360,7 @@ impl Iterator for Records {
                 Ok(Some(row)) => return Some(Ok(row)),
                 Ok(None) => self.done = true,
                 Err(error) => {
-                    if let Err(error) = self.leave_out(error) {
+                    if let Err(error) = self.skip_row(error) {
                         return Some(Err(error));
                     }
                 }

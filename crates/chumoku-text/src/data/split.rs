@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use sha2::{Digest, Sha256};
 
 use super::dataset::Example;
-use super::normalise::normalise;
-use super::related::related;
-use crate::beside;
+use super::normalize::normalize;
+use super::related_rows::group_related;
+use crate::feature_columns;
 
 /// Indices of examples, in file order, and what was odd among them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -22,12 +22,12 @@ pub struct Split {
     /// To report.
     pub test: Vec<usize>,
     /// Texts that come with more than one label.
-    pub conflicts: Conflicts,
+    pub conflicts: LabelConflicts,
 }
 
 /// Texts that come with more than one label; no classifier can get them all right.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Conflicts {
+pub struct LabelConflicts {
     /// Distinct texts concerned.
     pub texts: usize,
     /// Rows concerned.
@@ -37,24 +37,24 @@ pub struct Conflicts {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum SplitPart {
     Train,
     Valid,
     Test,
 }
 
 /// All rows of one normalised text.
-struct Group<'a> {
+struct SplitGroup<'a> {
     hash: [u8; 32],
     rows: Vec<usize>,
     /// Its labels, the most frequent first, then by name.
     labels: Vec<&'a str>,
-    part: Part,
+    part: SplitPart,
 }
 
 /// Divides examples by label and by text.
 ///
-/// Rows whose texts are equal after [`normalise`] form a group and go to the same part. Within each label the groups
+/// Rows whose texts are equal after [`normalize`] form a group and go to the same part. Within each label the groups
 /// are sorted by SHA-256 of the seed and the text; the first `test_fraction` of them are for testing, the next
 /// `valid_fraction` for validation. A label with three groups or more has at least one in each part that is asked for;
 /// a label with fewer is all for training, and every label has some row to train on. A text with several labels counts
@@ -81,43 +81,43 @@ pub fn split_texts<'a>(
 
 /// The split of texts with their labels.
 fn split_rows(rows: &[(&str, &str)], seed: u64, valid_fraction: f64, test_fraction: f64) -> Split {
-    let related = related(&rows.iter().map(|row| row.0).collect::<Vec<_>>());
+    let related = group_related(&rows.iter().map(|row| row.0).collect::<Vec<_>>());
     let mut groups = match &related {
-        None => groups(rows, seed),
-        Some(keys) => groups(&rows.iter().zip(keys).map(|(row, key)| (&**key, row.1)).collect::<Vec<_>>(), seed),
+        None => group_rows(rows, seed),
+        Some(keys) => group_rows(&rows.iter().zip(keys).map(|(row, key)| (&**key, row.1)).collect::<Vec<_>>(), seed),
     };
     let mut strata: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (g, group) in groups.iter().enumerate() {
         strata.entry(group.labels[0]).or_default().push(g);
     }
     for members in strata.values() {
-        let (valid, test) = shares(members.len(), valid_fraction, test_fraction);
+        let (valid, test) = part_sizes(members.len(), valid_fraction, test_fraction);
         for (rank, &g) in members.iter().enumerate() {
             groups[g].part = match rank {
-                _ if rank < test => Part::Test,
-                _ if rank < test + valid => Part::Valid,
-                _ => Part::Train,
+                _ if rank < test => SplitPart::Test,
+                _ if rank < test + valid => SplitPart::Valid,
+                _ => SplitPart::Train,
             };
         }
     }
-    train_on_every_label(&mut groups);
+    ensure_train_has_all_labels(&mut groups);
 
     // What stands beside a text may well decide its label.
-    let whole: Vec<String> = rows.iter().map(|row| row.0.replace(beside::SEPARATOR, " | ")).collect();
-    let has_columns = rows.iter().any(|row| row.0.contains(beside::SEPARATOR));
+    let whole: Vec<String> = rows.iter().map(|row| row.0.replace(feature_columns::SEPARATOR, " | ")).collect();
+    let has_columns = rows.iter().any(|row| row.0.contains(feature_columns::SEPARATOR));
     let conflicts = match related {
-        None if !has_columns => conflicts(rows, &groups),
+        None if !has_columns => find_conflicts(rows, &groups),
         _ => {
             let rows: Vec<(&str, &str)> = whole.iter().zip(rows).map(|(whole, row)| (&**whole, row.1)).collect();
-            conflicts(&rows, &self::groups(&rows, seed))
+            find_conflicts(&rows, &self::group_rows(&rows, seed))
         }
     };
     let mut split = Split { conflicts, ..Split::default() };
     for group in &groups {
         match group.part {
-            Part::Train => split.train.extend(&group.rows),
-            Part::Valid => split.valid.extend(&group.rows),
-            Part::Test => split.test.extend(&group.rows),
+            SplitPart::Train => split.train.extend(&group.rows),
+            SplitPart::Valid => split.valid.extend(&group.rows),
+            SplitPart::Test => split.test.extend(&group.rows),
         }
     }
     for part in [&mut split.train, &mut split.valid, &mut split.test] {
@@ -127,12 +127,12 @@ fn split_rows(rows: &[(&str, &str)], seed: u64, valid_fraction: f64, test_fracti
 }
 
 /// The groups of equal texts, sorted by hash.
-fn groups<'a>(rows: &[(&str, &'a str)], seed: u64) -> Vec<Group<'a>> {
+fn group_rows<'a>(rows: &[(&str, &'a str)], seed: u64) -> Vec<SplitGroup<'a>> {
     let mut of_text: HashMap<[u8; 32], Vec<usize>> = HashMap::new();
     for (row, (text, _)) in rows.iter().enumerate() {
-        of_text.entry(hash(seed, text)).or_default().push(row);
+        of_text.entry(text_hash(seed, text)).or_default().push(row);
     }
-    let mut groups: Vec<Group> = of_text
+    let mut groups: Vec<SplitGroup> = of_text
         .into_iter()
         .map(|(hash, members)| {
             let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
@@ -141,11 +141,11 @@ fn groups<'a>(rows: &[(&str, &'a str)], seed: u64) -> Vec<Group<'a>> {
             }
             let mut labels: Vec<(&str, usize)> = counts.into_iter().collect();
             labels.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
-            Group {
+            SplitGroup {
                 hash,
                 rows: members,
                 labels: labels.into_iter().map(|(label, _)| label).collect(),
-                part: Part::Train,
+                part: SplitPart::Train,
             }
         })
         .collect();
@@ -154,7 +154,7 @@ fn groups<'a>(rows: &[(&str, &'a str)], seed: u64) -> Vec<Group<'a>> {
 }
 
 /// How many of `n` groups are for validation and for testing.
-fn shares(n: usize, valid_fraction: f64, test_fraction: f64) -> (usize, usize) {
+fn part_sizes(n: usize, valid_fraction: f64, test_fraction: f64) -> (usize, usize) {
     let share = |fraction: f64| match fraction > 0.0 {
         true => ((n as f64 * fraction.min(1.0)).round() as usize).max(1),
         false => 0,
@@ -170,9 +170,9 @@ fn shares(n: usize, valid_fraction: f64, test_fraction: f64) -> (usize, usize) {
 }
 
 /// Moves a group to training for each label that only comes with texts counted for another one.
-fn train_on_every_label(groups: &mut [Group]) {
+fn ensure_train_has_all_labels(groups: &mut [SplitGroup]) {
     let mut trained: HashSet<&str> = HashSet::new();
-    for group in groups.iter().filter(|group| group.part == Part::Train) {
+    for group in groups.iter().filter(|group| group.part == SplitPart::Train) {
         trained.extend(&group.labels);
     }
     let mut missing: Vec<&str> = groups.iter().flat_map(|group| group.labels.iter().copied()).collect();
@@ -180,34 +180,34 @@ fn train_on_every_label(groups: &mut [Group]) {
     missing.sort_unstable();
     for label in missing {
         if let Some(group) = groups.iter_mut().find(|group| group.labels.contains(&label)) {
-            group.part = Part::Train;
+            group.part = SplitPart::Train;
         }
     }
 }
 
-fn conflicts(rows: &[(&str, &str)], groups: &[Group]) -> Conflicts {
-    let mut conflicts = Conflicts::default();
+fn find_conflicts(rows: &[(&str, &str)], groups: &[SplitGroup]) -> LabelConflicts {
+    let mut conflicts = LabelConflicts::default();
     for group in groups.iter().filter(|group| group.labels.len() > 1) {
         conflicts.texts += 1;
         conflicts.rows += group.rows.len();
         if conflicts.examples.len() < 3 {
             let labels = group.labels.iter().map(|&label| label.to_owned()).collect();
-            conflicts.examples.push((normalise(rows[group.rows[0]].0), labels));
+            conflicts.examples.push((normalize(rows[group.rows[0]].0), labels));
         }
     }
     conflicts
 }
 
-fn hash(seed: u64, text: &str) -> [u8; 32] {
+fn text_hash(seed: u64, text: &str) -> [u8; 32] {
     let mut hasher = Sha256::new();
     hasher.update(seed.to_le_bytes());
-    hasher.update(normalise(text).as_bytes());
+    hasher.update(normalize(text).as_bytes());
     hasher.finalize().into()
 }
 
 /// What two sets have in common.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Shared {
+pub struct SharedTexts {
     /// Rows of the second set whose text is also in the first.
     pub count: usize,
     /// Up to three of them.
@@ -223,22 +223,22 @@ pub struct SharedText {
     pub rows: [usize; 2],
 }
 
-/// Finds the rows of `b` whose texts, after [`normalise`], are also in `a`: what a test set must not share with
+/// Finds the rows of `b` whose texts, after [`normalize`], are also in `a`: what a test set must not share with
 /// training.
-pub fn shared_texts(a: &[Example], b: &[Example]) -> Shared {
+pub fn shared_texts(a: &[Example], b: &[Example]) -> SharedTexts {
     let [a, b] = [a, b].map(|rows| rows.iter().map(|row| &*row.text).collect::<Vec<_>>());
     shared_rows(&a, &b)
 }
 
 /// The same for texts.
-pub(crate) fn shared_rows(a: &[&str], b: &[&str]) -> Shared {
+pub(crate) fn shared_rows(a: &[&str], b: &[&str]) -> SharedTexts {
     let mut rows: HashMap<[u8; 32], usize> = HashMap::new();
     for (row, text) in a.iter().enumerate() {
-        rows.entry(hash(0, text)).or_insert(row);
+        rows.entry(text_hash(0, text)).or_insert(row);
     }
-    let mut shared = Shared::default();
+    let mut shared = SharedTexts::default();
     for (row, text) in b.iter().enumerate() {
-        if let Some(&first) = rows.get(&hash(0, text)) {
+        if let Some(&first) = rows.get(&text_hash(0, text)) {
             shared.count += 1;
             if shared.examples.len() < 3 {
                 shared.examples.push(SharedText { text: (*text).to_owned(), rows: [first, row] });

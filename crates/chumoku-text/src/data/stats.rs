@@ -7,25 +7,25 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use super::dataset::Example;
 use crate::lang::lang;
-use crate::lang::wording::{joined, quoted};
+use crate::lang::wording::{join_names, quote};
 use crate::{sorting, tr};
 
 /// Rows, classes and lengths of a data set.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Stats {
+pub struct DatasetStats {
     /// Texts.
     pub rows: usize,
     /// Labels with their numbers of rows, the most frequent first, then by name.
     pub classes: Vec<(String, usize)>,
     /// Lengths of the texts.
-    pub lengths: Lengths,
+    pub lengths: TextLengths,
 }
 
 /// Lengths in characters as a reader counts them (grapheme clusters); all 0 for no texts.
 ///
 /// A percentile is by nearest rank: the smallest length that so many per cent of the texts do not exceed.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Lengths {
+pub struct TextLengths {
     /// The shortest.
     pub min: usize,
     /// Half the texts are not longer.
@@ -40,29 +40,33 @@ pub struct Lengths {
     pub mean: f64,
 }
 
-impl Stats {
+impl DatasetStats {
     /// Counts the examples.
-    pub fn of(examples: &[Example]) -> Self {
+    pub fn new(examples: &[Example]) -> Self {
         let mut counts: HashMap<&str, usize> = HashMap::new();
         for example in examples {
             *counts.entry(&example.label).or_default() += 1;
         }
         let mut classes: Vec<(String, usize)> = counts.into_iter().map(|(label, n)| (label.to_owned(), n)).collect();
-        sorting::by(&mut classes, |a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-        Stats { rows: examples.len(), classes, lengths: Lengths::of(examples.iter().map(|e| e.text.as_str())) }
+        sorting::sort_by(&mut classes, |a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        DatasetStats {
+            rows: examples.len(),
+            classes,
+            lengths: TextLengths::new(examples.iter().map(|e| e.text.as_str())),
+        }
     }
 }
 
-impl Lengths {
+impl TextLengths {
     /// Measures texts.
-    pub fn of<'a>(texts: impl Iterator<Item = &'a str>) -> Self {
-        let mut lengths: Vec<usize> = texts.map(characters).collect();
+    pub fn new<'a>(texts: impl Iterator<Item = &'a str>) -> Self {
+        let mut lengths: Vec<usize> = texts.map(count_graphemes).collect();
         lengths.sort_unstable();
         let Some((&min, &max)) = lengths.first().zip(lengths.last()) else {
-            return Lengths::default();
+            return TextLengths::default();
         };
         let percentile = |percent: usize| lengths[(lengths.len() * percent).div_ceil(100).max(1) - 1];
-        Lengths {
+        TextLengths {
             min,
             p50: percentile(50),
             p90: percentile(90),
@@ -74,20 +78,20 @@ impl Lengths {
 }
 
 /// Characters as a reader counts them.
-fn characters(text: &str) -> usize {
+fn count_graphemes(text: &str) -> usize {
     // In ASCII only `\r\n` is one character of two bytes.
     if text.is_ascii() { text.len() - text.matches("\r\n").count() } else { text.graphemes(true).count() }
 }
 
-impl fmt::Display for Stats {
+impl fmt::Display for DatasetStats {
     /// `6920 rows, 2 classes (“1” 3610, “0” 3310); characters per text: 4 to 267, half up to 99, 90 % up to 188`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const NAMED: usize = 8;
-        let Lengths { min, p50, p90, max, .. } = self.lengths;
+        let TextLengths { min, p50, p90, max, .. } = self.lengths;
         let named: Vec<String> =
-            self.classes.iter().take(NAMED).map(|(label, n)| format!("{} {n}", quoted(label))).collect();
+            self.classes.iter().take(NAMED).map(|(label, n)| format!("{} {n}", quote(label))).collect();
         let more = if self.classes.len() > NAMED { lang().pick(", …", "、…") } else { "" };
-        let (rows, classes, named) = (self.rows, self.classes.len(), joined(&named));
+        let (rows, classes, named) = (self.rows, self.classes.len(), join_names(&named));
         f.write_str(&tr!(
             "{rows} rows, {classes} classes ({named}{more}); characters per text: {min} to {max}, half up to {p50}, 90 % \
              up to {p90}",

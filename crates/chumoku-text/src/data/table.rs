@@ -5,22 +5,22 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::detect::{self, Found};
-use super::error::{DataError, Place, Role};
+use super::detect::{self, DetectedFormat};
+use super::error::{ColumnRole, DataError, SourceLocation};
 use super::excel::ExcelReader;
 use super::fasttext::FAST_TEXT_COLUMNS;
 use super::format::{Format, ReadOptions};
-use super::json_array::Elements;
-use super::json_lines::kind;
+use super::json_array::ElementKind;
+use super::json_lines::json_type_name;
 use super::limits::{MAX_COLUMNS, MAX_TEXT_BYTES};
-use super::look::header::{self, HeaderScore};
-use super::look::profile::nested_value;
-use super::open::{Content, Opened};
+use super::open::{DecodedFile, FileContent};
 use super::parquet::ParquetReader;
-use super::reader::Reader;
-use super::record::{Layout, Record, Skipped};
+use super::reader::FormatReader;
+use super::record::{Record, SkippedRows, TableLayout};
+use super::schema_inference::header::{self, HeaderScore};
+use super::schema_inference::profile::nested_value;
 use crate::lang::lang;
-use crate::lang::wording::{count, listed, quoted};
+use crate::lang::wording::{format_count, list_names, quote};
 use crate::tr;
 
 /// Rows looked at to choose the columns.
@@ -28,32 +28,32 @@ const SAMPLE_ROWS: usize = 1_000;
 /// Bytes of memory they may take.
 const SAMPLE_BYTES: usize = 16 << 20;
 /// Objects within objects whose values get columns.
-const DEPTH: usize = 5;
+const MAX_DEPTH: usize = 5;
 /// Most rows of a sheet that are taken for a title above its table.
-const MOST_TITLES: usize = 10;
+const MAX_TITLE_ROWS: usize = 10;
 
 /// A file that has been opened, recognised and sampled; what its columns mean is for others to say.
-pub(crate) struct Table {
-    pub(crate) layout: Layout,
+pub(crate) struct DataTable {
+    pub(crate) layout: TableLayout,
     pub(crate) options: ReadOptions,
-    pub(crate) skipped: Skipped,
+    pub(crate) skipped: SkippedRows,
     /// The first rows, which come before those of the reader.
     pub(crate) sample: VecDeque<Record>,
     /// What was wrong among the first rows, if that is told in its place: each with the rows of the sample before it.
     faults: VecDeque<(usize, DataError)>,
     /// Rows of the sample that have been given out.
     given: usize,
-    origin: Origin,
-    reader: Reader,
+    origin: FormatOrigin,
+    reader: FormatReader,
     /// A key whose objects are taken apart: their keys become columns.
     unpacked: Option<String>,
 }
 
 /// How the file was recognised, for the description.
-struct Origin {
+struct FormatOrigin {
     format_why: &'static str,
     /// Whether the format is more than a guess.
-    is_sure: bool,
+    is_certain: bool,
     gzip: bool,
     encoding: Option<&'static str>,
     /// The row of a sheet in which its table begins.
@@ -64,63 +64,63 @@ struct Origin {
     header_is_close: bool,
 }
 
-impl Table {
-    pub(crate) fn of(path: &Path, opened: Opened, options: &ReadOptions) -> Result<Self, DataError> {
+impl DataTable {
+    pub(crate) fn from_file(path: &Path, opened: DecodedFile, options: &ReadOptions) -> Result<Self, DataError> {
         let (found, mut reader, live_lines) = match opened.content {
-            Content::Parquet(file) => {
-                let reader = Reader::Parquet(Box::new(ParquetReader::open(path, file)?));
+            FileContent::Parquet(file) => {
+                let reader = FormatReader::Parquet(Box::new(ParquetReader::open(path, file)?));
                 let why = lang().pick("its first bytes", "先頭のバイトから");
-                (Found { format: Format::Parquet, why, is_sure: true }, reader, None)
+                (DetectedFormat { format: Format::Parquet, why, is_certain: true }, reader, None)
             }
-            Content::Excel(file) => {
-                let reader = Reader::Excel(ExcelReader::open(path, file, options)?);
+            FileContent::Excel(file) => {
+                let reader = FormatReader::Excel(ExcelReader::open(path, file, options)?);
                 let why = lang().pick("its first bytes", "先頭のバイトから");
-                (Found { format: Format::Excel, why, is_sure: true }, reader, None)
+                (DetectedFormat { format: Format::Excel, why, is_certain: true }, reader, None)
             }
-            Content::Text { lines, head, whole, is_live } => {
+            FileContent::Text { lines, head, whole, is_live } => {
                 let found = detect::detect(path, &head, whole, options);
-                let reader = Reader::of_lines(found.format, lines, options.several_labels);
+                let reader = FormatReader::for_lines(found.format, lines, options.several_labels);
                 (found, reader, is_live.then(|| head.matches('\n').count() as u64))
             }
         };
-        let Found { format, why: format_why, is_sure } = found;
-        let mut skipped = Skipped::default();
-        let mut first = Sample::default();
-        first.take(&mut reader, options, &mut skipped, live_lines)?;
-        let mut layout = Layout { path: path.to_owned(), format, header: false, columns: Vec::new() };
-        if let Reader::Excel(reader) = &mut reader {
-            reader.settle(&mut first.rows);
+        let DetectedFormat { format, why: format_why, is_certain: is_sure } = found;
+        let mut skipped = SkippedRows::default();
+        let mut first = RowSample::default();
+        first.read_rows(&mut reader, options, &mut skipped, live_lines)?;
+        let mut layout = TableLayout { path: path.to_owned(), format, header: false, columns: Vec::new() };
+        if let FormatReader::Excel(reader) = &mut reader {
+            reader.drop_empty_columns(&mut first.rows);
             first.drop_titles(options);
         }
         let first_row = first.rows.front().map_or(1, |row| row.line);
         let mut header_is_close = false;
         layout.columns = match &reader {
-            Reader::JsonArray(reader) if reader.elements == Some(Elements::Objects) => {
+            FormatReader::JsonArray(reader) if reader.elements == Some(ElementKind::Objects) => {
                 layout.header = true;
-                keys(&first.rows)
+                all_keys(&first.rows)
             }
-            Reader::JsonArray(reader) if reader.elements == Some(Elements::Texts) => vec!["text".to_owned()],
-            Reader::Csv(_) | Reader::Tsv(_) | Reader::Excel(_) | Reader::JsonArray(_) => {
+            FormatReader::JsonArray(reader) if reader.elements == Some(ElementKind::Texts) => vec!["text".to_owned()],
+            FormatReader::Csv(_) | FormatReader::Tsv(_) | FormatReader::Excel(_) | FormatReader::JsonArray(_) => {
                 let score = first.header_score(0, options);
                 (layout.header, header_is_close) = (score.is_header(), score.is_close());
-                if score.is_open() && options.require_label && !options.faults_in_place {
-                    let fields = first.rows.front().map_or_else(String::new, |row| listed(&row.fields));
-                    return Err(DataError::OpenHeader { path: path.to_owned(), first: fields.into() });
+                if score.is_ambiguous() && options.require_label && !options.faults_in_place {
+                    let fields = first.rows.front().map_or_else(String::new, |row| list_names(&row.fields));
+                    return Err(DataError::AmbiguousHeader { path: path.to_owned(), first: fields.into() });
                 }
                 let names = if layout.header { first.take_header() } else { None };
                 if first.rows.is_empty() && live_lines.is_some() {
                     // Of a stream the header has come and nothing else yet.
-                    first.take(&mut reader, options, &mut skipped, live_lines)?;
+                    first.read_rows(&mut reader, options, &mut skipped, live_lines)?;
                 }
                 let width = first.rows.front().map_or(0, |row| row.fields.len());
                 names.map_or_else(|| (1..=width).map(|n| format!("column_{n}")).collect(), |row| row.fields)
             }
-            Reader::Json(_) => keys(&first.rows),
-            Reader::FastText(_) => FAST_TEXT_COLUMNS.map(str::to_owned).to_vec(),
-            Reader::Plain(_) => vec!["text".to_owned()],
-            Reader::Parquet(reader) => reader.columns.clone(),
+            FormatReader::Json(_) => all_keys(&first.rows),
+            FormatReader::FastText(_) => FAST_TEXT_COLUMNS.map(str::to_owned).to_vec(),
+            FormatReader::Plain(_) => vec!["text".to_owned()],
+            FormatReader::Parquet(reader) => reader.columns.clone(),
         };
-        let Sample { rows: mut sample, mut faults } = first;
+        let RowSample { rows: mut sample, mut faults } = first;
         if sample.is_empty() {
             return Err(if let Some((_, fault)) = faults.pop_front() {
                 fault
@@ -129,15 +129,16 @@ impl Table {
             } else if layout.columns.is_empty() {
                 DataError::Empty { path: path.to_owned() }
             } else {
-                DataError::OnlyHeader { path: path.to_owned(), columns: listed(&layout.columns) }
+                DataError::OnlyHeader { path: path.to_owned(), columns: list_names(&layout.columns) }
             });
         }
         for row in &mut sample {
-            row.fill(&layout.columns);
+            row.set_fields(&layout.columns);
         }
         let (gzip, encoding, is_garbled) = (opened.gzip, opened.encoding, opened.is_garbled);
-        let origin = Origin { format_why, is_sure, gzip, encoding, first_row, is_garbled, header_is_close };
-        Ok(Table {
+        let origin =
+            FormatOrigin { format_why, is_certain: is_sure, gzip, encoding, first_row, is_garbled, header_is_close };
+        Ok(DataTable {
             layout,
             options: options.clone(),
             skipped,
@@ -151,8 +152,8 @@ impl Table {
     }
 
     /// Whether the format is more than a guess from commas, which prose has too.
-    pub(crate) fn is_sure(&self) -> bool {
-        self.origin.is_sure || self.options.text.is_some()
+    pub(crate) fn is_certain(&self) -> bool {
+        self.origin.is_certain || self.options.text.is_some()
     }
 
     /// Takes objects apart that hold a text in two languages or more, as in `{"translation": {"ja": "…", "en": "…"}}`:
@@ -170,9 +171,9 @@ impl Table {
         let Some(key) = self.layout.columns.iter().find(is_translation).cloned() else {
             return false;
         };
-        self.sample.iter_mut().for_each(|row| unpack(row, &key));
-        self.layout.columns = keys(&self.sample);
-        self.sample.iter_mut().for_each(|row| row.fill(&self.layout.columns));
+        self.sample.iter_mut().for_each(|row| unpack_object(row, &key));
+        self.layout.columns = all_keys(&self.sample);
+        self.sample.iter_mut().for_each(|row| row.set_fields(&self.layout.columns));
         self.unpacked = Some(key);
         true
     }
@@ -196,23 +197,23 @@ impl Table {
             }
             let mut paths = Vec::new();
             for value in self.sample.iter().filter_map(|row| row.value(key)) {
-                paths_of(value, key, DEPTH, &mut paths);
+                collect_paths(value, key, MAX_DEPTH, &mut paths);
             }
             columns.extend(paths.into_iter().filter(|path| seen.insert(path.clone())));
         }
         columns.truncate(MAX_COLUMNS);
         self.layout.columns = columns;
-        self.sample.iter_mut().for_each(|row| row.fill(&self.layout.columns));
+        self.sample.iter_mut().for_each(|row| row.set_fields(&self.layout.columns));
     }
 
     /// The file and its format, in one line: `train.csv: CSV with a header, 2 columns (the file's name)`
     pub(crate) fn describe(&self) -> String {
-        let Layout { path, format, header, columns } = &self.layout;
-        let (n, in_all) = (columns.len(), count(columns.len() as u64, "column"));
+        let TableLayout { path, format, header, columns } = &self.layout;
+        let (n, in_all) = (columns.len(), format_count(columns.len() as u64, "column"));
         let shape = match format {
-            Format::Json if !matches!(&self.reader, Reader::JsonArray(reader) if reader.elements == Some(Elements::Lists)) =>
+            Format::Json if !matches!(&self.reader, FormatReader::JsonArray(reader) if reader.elements == Some(ElementKind::Lists)) =>
             {
-                let (array, keys) = (self.array(), count(n as u64, "key"));
+                let (array, keys) = (self.array_noun(), format_count(n as u64, "key"));
                 match header {
                     true => tr!(", {array}, {keys}", "、{array}、キー {n} 個"),
                     false => tr!(", {array}", "、{array}"),
@@ -220,8 +221,8 @@ impl Table {
             }
             Format::Csv { .. } | Format::Tsv | Format::Excel | Format::Json => {
                 let sheet = match &self.reader {
-                    Reader::Excel(reader) => reader.describe_sheet(),
-                    Reader::JsonArray(_) => tr!(", {}", "、{}", self.array()),
+                    FormatReader::Excel(reader) => reader.describe_sheet(),
+                    FormatReader::JsonArray(_) => tr!(", {}", "、{}", self.array_noun()),
                     _ => String::new(),
                 };
                 let with = lang().pick(if *header { "with" } else { "without" }, if *header { "あり" } else { "なし" });
@@ -234,7 +235,7 @@ impl Table {
                 format!("{sheet}{comma}{shape}")
             }
             Format::JsonLines => {
-                let keys = count(n as u64, "key");
+                let keys = format_count(n as u64, "key");
                 tr!(", {keys}", "、キー {n} 個")
             }
             Format::Parquet => tr!(", {in_all}", "、{n} 列"),
@@ -269,20 +270,20 @@ impl Table {
     }
 
     /// What a JSON file is an array of.
-    fn array(&self) -> &'static str {
+    fn array_noun(&self) -> &'static str {
         match &self.reader {
-            Reader::JsonArray(reader) => reader.elements.map_or("", Elements::array),
+            FormatReader::JsonArray(reader) => reader.elements.map_or("", ElementKind::array_noun),
             _ => "",
         }
     }
 
     /// Where a row is, for messages.
-    pub(crate) fn place(&self, line: u64) -> Place {
+    pub(crate) fn location(&self, line: u64) -> SourceLocation {
         match &self.reader {
-            Reader::Parquet(reader) => reader.place(line),
-            Reader::Excel(reader) => reader.place(line),
-            Reader::JsonArray(_) => Place::row(&self.layout.path, line),
-            _ => Place::line(&self.layout.path, line),
+            FormatReader::Parquet(reader) => reader.location(line),
+            FormatReader::Excel(reader) => reader.location(line),
+            FormatReader::JsonArray(_) => SourceLocation::row(&self.layout.path, line),
+            _ => SourceLocation::line(&self.layout.path, line),
         }
     }
 
@@ -301,33 +302,33 @@ impl Table {
             return Ok(None);
         };
         if let Some(key) = &self.unpacked {
-            unpack(&mut row, key);
+            unpack_object(&mut row, key);
         }
-        row.fill(&self.layout.columns);
+        row.set_fields(&self.layout.columns);
         Ok(Some(row))
     }
 
     /// Counts a row error if rows may be skipped, else gives the error back.
-    pub(crate) fn leave_out(&mut self, error: DataError) -> Result<(), DataError> {
-        skip(error, &self.options, &mut self.skipped)
+    pub(crate) fn skip_row(&mut self, error: DataError) -> Result<(), DataError> {
+        skip_or_fail(error, &self.options, &mut self.skipped)
     }
 
     /// What a row has where a column has no value: no such key, null, or else nothing, which is `empty`.
-    pub(crate) fn lacking(&self, record: &Record, column: usize, empty: impl Into<Box<str>>) -> Box<str> {
+    pub(crate) fn describe_missing(&self, record: &Record, column: usize, empty: impl Into<Box<str>>) -> Box<str> {
         let key = &self.layout.columns[column];
         match &record.object {
-            Some(object) if !object.contains_key(key) => tr!("no key {}", "キー{}のない行", quoted(key)).into(),
+            Some(object) if !object.contains_key(key) => tr!("no key {}", "キー{}のない行", quote(key)).into(),
             Some(object) if object[key].is_null() => "null".into(),
             _ => empty.into(),
         }
     }
 
     /// Checks that a text is a plain value and not too long.
-    pub(crate) fn check_text(&self, record: &Record, role: Role, column: usize) -> Result<(), DataError> {
-        self.check_plain(record, role, column)?;
+    pub(crate) fn check_text(&self, record: &Record, role: ColumnRole, column: usize) -> Result<(), DataError> {
+        self.check_scalar(record, role, column)?;
         let bytes = record.field(column).len() as u64;
         if bytes > MAX_TEXT_BYTES {
-            let place = self.place(record.line);
+            let place = self.location(record.line);
             return Err(DataError::TooLong {
                 place,
                 what: lang().pick("a text", "テキスト"),
@@ -339,7 +340,7 @@ impl Table {
     }
 
     /// Checks that the value of a column is no list or object.
-    pub(crate) fn check_plain(&self, record: &Record, role: Role, column: usize) -> Result<(), DataError> {
+    pub(crate) fn check_scalar(&self, record: &Record, role: ColumnRole, column: usize) -> Result<(), DataError> {
         match nested_value(&self.layout, record, column) {
             None => Ok(()),
             Some(value) => {
@@ -355,8 +356,14 @@ impl Table {
                         "平らな値にするか、{flag} で別の列を選んでください"
                     ),
                 };
-                let place = self.place(record.line);
-                Err(DataError::Nested { place, role, column: column.into(), found: kind(value), advice: advice.into() })
+                let place = self.location(record.line);
+                Err(DataError::NestedValue {
+                    place,
+                    role,
+                    column: column.into(),
+                    found: json_type_name(value),
+                    advice: advice.into(),
+                })
             }
         }
     }
@@ -364,34 +371,34 @@ impl Table {
 
 /// The first rows, and what is wrong among them if that is to be told in its place.
 #[derive(Default)]
-struct Sample {
+struct RowSample {
     rows: VecDeque<Record>,
     faults: VecDeque<(usize, DataError)>,
 }
 
-impl Sample {
+impl RowSample {
     /// Reads rows. An error ends it at once, so that it is seen before any work is done, unless it is to be told in its
     /// place. Of a stream no more is waited for than the lines that have come, and one row.
-    fn take(
+    fn read_rows(
         &mut self,
-        reader: &mut Reader,
+        reader: &mut FormatReader,
         options: &ReadOptions,
-        skipped: &mut Skipped,
+        skipped: &mut SkippedRows,
         live_lines: Option<u64>,
     ) -> Result<(), DataError> {
         let mut bytes = 0;
         while self.rows.len() <= SAMPLE_ROWS && bytes < SAMPLE_BYTES {
-            let is_enough = live_lines.is_some_and(|lines| reader.lines() >= lines);
+            let is_enough = live_lines.is_some_and(|lines| reader.lines_begun() >= lines);
             if is_enough && !self.rows.is_empty() {
                 break;
             }
             match reader.next_row() {
                 Ok(None) => break,
                 Ok(Some(row)) => {
-                    bytes += row.bytes();
+                    bytes += row.memory_bytes();
                     self.rows.push_back(row);
                 }
-                Err(error) => match skip(error, options, skipped) {
+                Err(error) => match skip_or_fail(error, options, skipped) {
                     Ok(()) => {}
                     Err(error) if options.faults_in_place => {
                         let is_last = !error.is_row_error();
@@ -410,15 +417,15 @@ impl Sample {
     /// Whether the row at `at` names the columns of those below it.
     fn header_score(&self, at: usize, options: &ReadOptions) -> HeaderScore {
         let below: Vec<&[String]> = self.rows.iter().skip(at + 1).map(|row| row.fields.as_slice()).collect();
-        header::score(self.rows.get(at).map_or(&[], |row| &row.fields), &below, options)
+        header::score_header(self.rows.get(at).map_or(&[], |row| &row.fields), &below, options)
     }
 
     /// Leaves out what stands above a sheet's table: rows of a single value, above one that names columns.
     fn drop_titles(&mut self, options: &ReadOptions) {
         let filled = |row: &Record| row.fields.iter().filter(|value| !value.trim().is_empty()).count();
-        let titles = self.rows.iter().take(MOST_TITLES + 1).take_while(|row| filled(row) == 1).count();
+        let titles = self.rows.iter().take(MAX_TITLE_ROWS + 1).take_while(|row| filled(row) == 1).count();
         if titles == 0
-            || titles > MOST_TITLES
+            || titles > MAX_TITLE_ROWS
             || options.header.is_some()
             || !self.header_score(titles, options).is_header()
         {
@@ -437,8 +444,12 @@ impl Sample {
 }
 
 /// Counts a row error if rows may be skipped, else gives the error back.
-pub(crate) fn skip(error: DataError, options: &ReadOptions, skipped: &mut Skipped) -> Result<(), DataError> {
-    match error.row() {
+pub(crate) fn skip_or_fail(
+    error: DataError,
+    options: &ReadOptions,
+    skipped: &mut SkippedRows,
+) -> Result<(), DataError> {
+    match error.skippable_row() {
         Some(line) if options.skips_bad_rows() => {
             skipped.add(line, error.to_string());
             Ok(())
@@ -448,17 +459,17 @@ pub(crate) fn skip(error: DataError, options: &ReadOptions, skipped: &mut Skippe
 }
 
 /// The keys of all objects, in the order in which they first come.
-fn keys(rows: &VecDeque<Record>) -> Vec<String> {
+fn all_keys(rows: &VecDeque<Record>) -> Vec<String> {
     let mut seen = HashSet::new();
     let keys = rows.iter().filter_map(|row| row.object.as_ref()).flat_map(|object| object.keys());
     keys.filter(|key| seen.insert(key.as_str())).take(MAX_COLUMNS).cloned().collect()
 }
 
 /// The paths to the values inside an object that are no objects, in their order.
-fn paths_of(value: &Value, path: &str, depth: usize, found: &mut Vec<String>) {
+fn collect_paths(value: &Value, path: &str, depth: usize, found: &mut Vec<String>) {
     match value.as_object().filter(|object| depth > 0 && !object.is_empty()) {
         Some(object) => {
-            object.iter().for_each(|(key, value)| paths_of(value, &format!("{path}.{key}"), depth - 1, found))
+            object.iter().for_each(|(key, value)| collect_paths(value, &format!("{path}.{key}"), depth - 1, found))
         }
         None if value.is_null() || found.len() >= MAX_COLUMNS => {}
         None => found.push(path.to_owned()),
@@ -466,7 +477,7 @@ fn paths_of(value: &Value, path: &str, depth: usize, found: &mut Vec<String>) {
 }
 
 /// Puts the keys of the object under `key` in its place.
-fn unpack(row: &mut Record, key: &str) {
+fn unpack_object(row: &mut Record, key: &str) {
     let Some(object) = &mut row.object else { return };
     if let Some(Value::Object(inner)) = object.shift_remove(key) {
         for (key, value) in inner {

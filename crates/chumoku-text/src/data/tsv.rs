@@ -15,24 +15,24 @@ use std::path::Path;
 
 use super::error::DataError;
 use super::limits::MAX_COLUMNS;
-use super::lines::{Line, LineReader};
+use super::lines::{LineReader, TextLine};
 use super::record::Record;
-use super::width::Width;
+use super::width::RowWidth;
 
 /// Lines a row may go on for.
-const JOINED_LINES: usize = 500;
+const MAX_JOINED_LINES: usize = 500;
 /// Bytes it may have then.
-const JOINED_BYTES: usize = 1 << 20;
+const MAX_JOINED_BYTES: usize = 1 << 20;
 
 /// Reads the rows of a TSV file.
 pub(crate) struct TsvReader {
     pub(crate) lines: LineReader,
-    width: Width,
+    width: RowWidth,
 }
 
 impl TsvReader {
     pub(crate) fn new(lines: LineReader) -> Self {
-        TsvReader { lines, width: Width::default() }
+        TsvReader { lines, width: RowWidth::default() }
     }
 
     pub(crate) fn next_row(&mut self) -> Result<Option<Record>, DataError> {
@@ -43,14 +43,14 @@ impl TsvReader {
                 Some(line) => break line,
             }
         };
-        let expected = self.width.fixed.map(|(columns, _)| columns);
-        let Cut { mut fields, mut count, open } = quoted_fields(&line.text, expected);
+        let expected = self.width.expected.map(|(columns, _)| columns);
+        let QuotedRow { mut fields, mut count, has_open_quote: open } = split_quoted(&line.text, expected);
         if let Some(expected) = expected.filter(|&expected| count != expected) {
             let plain = line.text.split('\t').count();
             let fitting = if plain == expected {
                 Some(line.text.split('\t').map(str::to_owned).collect())
             } else if open && count < expected {
-                self.join(&line, expected)?
+                self.join_lines(&line, expected)?
             } else {
                 None
             };
@@ -62,17 +62,17 @@ impl TsvReader {
             // The tab in front of the first field too many, or the end of the line.
             let extra = expected.and_then(|expected| line.text.match_indices('\t').nth(expected - 1));
             let at = extra.map_or(line.text.len(), |(at, _)| at + 1);
-            self.lines.place(line.number).at_column(line.column(at))
+            self.lines.location(line.number).at_column(line.column(at))
         };
         self.width.check("TSV", place, line.number, count)?;
-        Ok(Some(Record::of_fields(line.number, fields)))
+        Ok(Some(Record::from_fields(line.number, fields)))
     }
 
     /// Tries rule 3; gives the lines back if it does not work out.
-    fn join(&mut self, first: &Line, expected: usize) -> Result<Option<Vec<String>>, DataError> {
+    fn join_lines(&mut self, first: &TextLine, expected: usize) -> Result<Option<Vec<String>>, DataError> {
         let mut joined = format!("{}{}", first.text, first.ending);
-        let mut taken: Vec<Line> = Vec::new();
-        while taken.len() < JOINED_LINES && joined.len() < JOINED_BYTES {
+        let mut taken: Vec<TextLine> = Vec::new();
+        while taken.len() < MAX_JOINED_LINES && joined.len() < MAX_JOINED_BYTES {
             let Some(line) = self.lines.next_line()? else {
                 break;
             };
@@ -81,8 +81,8 @@ impl TsvReader {
             let ending = line.ending;
             taken.push(line);
             if closes {
-                let cut = quoted_fields(&joined, Some(expected));
-                if cut.count == expected && !cut.open {
+                let cut = split_quoted(&joined, Some(expected));
+                if cut.count == expected && !cut.has_open_quote {
                     return Ok(Some(cut.fields));
                 }
             }
@@ -94,22 +94,22 @@ impl TsvReader {
 }
 
 /// A row cut into fields.
-pub(crate) struct Cut {
+pub(crate) struct QuotedRow {
     pub(crate) fields: Vec<String>,
     /// How many there are; of many more than expected only the first are kept in `fields`.
     pub(crate) count: usize,
     /// Whether one begins with a quote that does not close.
-    open: bool,
+    has_open_quote: bool,
 }
 
 /// Cuts a row by rule 1.
-pub(crate) fn quoted_fields(row: &str, expected: Option<usize>) -> Cut {
+pub(crate) fn split_quoted(row: &str, expected: Option<usize>) -> QuotedRow {
     let kept = expected.unwrap_or(MAX_COLUMNS);
-    let mut cut = Cut { fields: Vec::new(), count: 0, open: false };
+    let mut cut = QuotedRow { fields: Vec::new(), count: 0, has_open_quote: false };
     let mut rest = row;
     loop {
         let closed = rest.strip_prefix('"').and_then(unquote);
-        cut.open |= closed.is_none() && rest.starts_with('"');
+        cut.has_open_quote |= closed.is_none() && rest.starts_with('"');
         let (field, behind) = match closed {
             Some((field, behind)) => (field, behind.strip_prefix('\t')),
             None => match rest.split_once('\t') {
@@ -150,6 +150,6 @@ fn unquote(rest: &str) -> Option<(String, &str)> {
 pub(crate) fn reads_back(row: &str, fields: &[String]) -> bool {
     let input = Box::new(Cursor::new(row.as_bytes().to_vec()));
     let mut reader = TsvReader::new(LineReader::new(Path::new(""), input, 0, false));
-    reader.width.fixed = Some((fields.len(), 1));
+    reader.width.expected = Some((fields.len(), 1));
     matches!(reader.next_row(), Ok(Some(record)) if record.fields == fields) && matches!(reader.next_row(), Ok(None))
 }

@@ -1,20 +1,20 @@
 //! The width of a table: every row has as many columns as the first.
 
-use super::error::{DataError, Place};
+use super::error::{DataError, SourceLocation};
 use super::limits::MAX_COLUMNS;
 use crate::lang::lang;
 
 /// The number of columns, which the first row of a table fixes for all others.
 #[derive(Default)]
-pub(crate) struct Width {
+pub(crate) struct RowWidth {
     /// The number, and the line that fixed it.
-    pub(crate) fixed: Option<(usize, u64)>,
+    pub(crate) expected: Option<(usize, u64)>,
 }
 
-impl Width {
+impl RowWidth {
     /// Whether a line is no row: empty, or white space where there are several columns.
     pub(crate) fn is_blank(&self, line: &str, delimiter: char) -> bool {
-        let several = self.fixed.is_some_and(|(columns, _)| columns > 1);
+        let several = self.expected.is_some_and(|(columns, _)| columns > 1);
         line.is_empty() || (several && !line.contains(delimiter) && line.trim().is_empty())
     }
 
@@ -22,11 +22,11 @@ impl Width {
     pub(crate) fn check(
         &mut self,
         format: &'static str,
-        place: impl FnOnce() -> Place,
+        place: impl FnOnce() -> SourceLocation,
         line: u64,
         found: usize,
     ) -> Result<(), DataError> {
-        match self.fixed {
+        match self.expected {
             Some((expected, _)) if found == expected => Ok(()),
             Some((expected, model)) => Err(DataError::Ragged {
                 place: place(),
@@ -46,7 +46,7 @@ impl Width {
             }),
             None if found > MAX_COLUMNS => Err(DataError::TooManyColumns { place: place(), limit: MAX_COLUMNS, found }),
             None => {
-                self.fixed = Some((found, line));
+                self.expected = Some((found, line));
                 Ok(())
             }
         }

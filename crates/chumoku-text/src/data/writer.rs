@@ -7,19 +7,19 @@ use serde_json::{Map, Value};
 
 use super::error::DataError;
 use super::format::Format;
-use super::record::{Layout, Record, as_text};
+use super::record::{Record, TableLayout, value_to_text};
 use super::tsv::reads_back;
 
 /// The form of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub enum OutputForm {
+pub enum OutputFormat {
     /// CSV, TSV and JSONL as they came; plain text and fastText as TSV with a header; Parquet and JSON as
     /// JSONL; Excel as CSV.
     #[default]
     LikeInput,
     /// The same with a byte order mark in front of CSV and TSV, from which Excel sees that they are UTF-8.
-    Marked,
+    LikeInputWithBom,
     /// JSONL, whatever came.
     JsonLines,
 }
@@ -28,7 +28,7 @@ pub enum OutputForm {
 ///
 /// A header is written if the input had one. The output is UTF-8 with `\n` behind each row.
 pub struct RecordWriter<W: Write> {
-    rows: Rows<W>,
+    rows: RowSink<W>,
     /// The names of the columns of the input, made unique for JSON.
     keys: Vec<String>,
     added: Vec<String>,
@@ -36,9 +36,9 @@ pub struct RecordWriter<W: Write> {
     written: u64,
 }
 
-enum Rows<W: Write> {
-    Csv(Box<csv::Writer<MarkGuard<W>>>),
-    Tsv { out: MarkGuard<W>, begun: bool },
+enum RowSink<W: Write> {
+    Csv(Box<csv::Writer<BomWriter<W>>>),
+    Tsv { out: BomWriter<W>, begun: bool },
     Json(W),
 }
 
@@ -50,18 +50,18 @@ impl<W: Write> RecordWriter<W> {
     /// # Errors
     ///
     /// If the output cannot be written.
-    pub fn new(out: W, layout: &Layout, added: &[&str], form: OutputForm) -> Result<Self, DataError> {
+    pub fn new(out: W, layout: &TableLayout, added: &[&str], form: OutputFormat) -> Result<Self, DataError> {
         let mut names: Vec<String> = Vec::new();
         for name in added {
-            let name = free_name(name, |name| {
+            let name = unused_name(name, |name| {
                 let same = |other: &String| other.trim().to_lowercase() == name.to_lowercase();
                 layout.columns.iter().any(same) || names.iter().any(same)
             });
             names.push(name);
         }
         let (rows, header) = match (form, layout.format) {
-            (OutputForm::JsonLines, _) | (_, Format::JsonLines | Format::Json | Format::Parquet) => {
-                (Rows::Json(out), false)
+            (OutputFormat::JsonLines, _) | (_, Format::JsonLines | Format::Json | Format::Parquet) => {
+                (RowSink::Json(out), false)
             }
             (_, Format::Csv { .. } | Format::Excel) => {
                 let delimiter = match layout.format {
@@ -72,12 +72,12 @@ impl<W: Write> RecordWriter<W> {
                     .delimiter(delimiter)
                     .has_headers(false)
                     .flexible(true)
-                    .from_writer(MarkGuard::new(out, form)?);
-                (Rows::Csv(Box::new(writer)), layout.header)
+                    .from_writer(BomWriter::new(out, form)?);
+                (RowSink::Csv(Box::new(writer)), layout.header)
             }
-            (_, Format::Tsv) => (Rows::Tsv { out: MarkGuard::new(out, form)?, begun: false }, layout.header),
+            (_, Format::Tsv) => (RowSink::Tsv { out: BomWriter::new(out, form)?, begun: false }, layout.header),
             (_, Format::FastText | Format::PlainText) => {
-                (Rows::Tsv { out: MarkGuard::new(out, form)?, begun: false }, true)
+                (RowSink::Tsv { out: BomWriter::new(out, form)?, begun: false }, true)
             }
         };
         let mut writer = RecordWriter { rows, keys: layout.keys(), added: names, written: 0 };
@@ -96,16 +96,16 @@ impl<W: Write> RecordWriter<W> {
     /// Counts rows that others write: those before the next one, where this writer has only some of a file's.
     ///
     /// The next row is then written as it would be behind them.
-    pub fn pass(&mut self, rows: u64) {
+    pub fn skip_rows(&mut self, rows: u64) {
         self.written += rows;
         if rows > 0 {
             match &mut self.rows {
-                Rows::Json(_) => {}
-                Rows::Tsv { out, begun } => {
+                RowSink::Json(_) => {}
+                RowSink::Tsv { out, begun } => {
                     out.begun.set(true);
                     *begun = true;
                 }
-                Rows::Csv(writer) => writer.get_ref().begun.set(true),
+                RowSink::Csv(writer) => writer.get_ref().begun.set(true),
             }
         }
     }
@@ -119,23 +119,23 @@ impl<W: Write> RecordWriter<W> {
     /// If the output cannot be written, or TSV cannot hold a field with a line break so that it reads back the same.
     pub fn write(&mut self, record: &Record, values: &[Value]) -> Result<(), DataError> {
         self.written += 1;
-        if let Rows::Json(out) = &mut self.rows {
+        if let RowSink::Json(out) = &mut self.rows {
             let mut object = record.to_object(&self.keys);
             for (name, value) in self.added.iter().zip(values).filter(|(_, value)| !value.is_null()) {
                 // A key that came only after the sample may still be in the way.
-                let name = free_name(name, |name| object.contains_key(name));
+                let name = unused_name(name, |name| object.contains_key(name));
                 object.insert(name, value.clone());
             }
             return write_object(out, &object).map_err(|source| DataError::Write { source });
         }
-        let fields: Vec<String> = record.fields.iter().cloned().chain(values.iter().map(as_text)).collect();
+        let fields: Vec<String> = record.fields.iter().cloned().chain(values.iter().map(value_to_text)).collect();
         self.write_fields(&fields)
     }
 
     fn write_fields(&mut self, fields: &[String]) -> Result<(), DataError> {
         match &mut self.rows {
-            Rows::Json(_) => Ok(()),
-            Rows::Csv(writer) => writer.write_record(fields).map_err(|error| {
+            RowSink::Json(_) => Ok(()),
+            RowSink::Csv(writer) => writer.write_record(fields).map_err(|error| {
                 // Made an `io::Error` as a whole, it would not say any more that the reader has gone.
                 let source = match error.into_kind() {
                     csv::ErrorKind::Io(source) => source,
@@ -143,10 +143,10 @@ impl<W: Write> RecordWriter<W> {
                 };
                 DataError::Write { source }
             }),
-            Rows::Tsv { out, begun } => {
+            RowSink::Tsv { out, begun } => {
                 let row = tsv_row(fields);
                 if row.contains('\n') && !(*begun && reads_back(&row, fields)) {
-                    return Err(DataError::Unwritable { row: self.written });
+                    return Err(DataError::UnwritableRow { row: self.written });
                 }
                 *begun = true;
                 out.write_all(format!("{row}\n").as_bytes()).map_err(|source| DataError::Write { source })
@@ -161,9 +161,9 @@ impl<W: Write> RecordWriter<W> {
     /// If the output cannot be written.
     pub fn flush(&mut self) -> Result<(), DataError> {
         let flushed = match &mut self.rows {
-            Rows::Json(out) => out.flush(),
-            Rows::Tsv { out, .. } => out.flush(),
-            Rows::Csv(writer) => writer.flush(),
+            RowSink::Json(out) => out.flush(),
+            RowSink::Tsv { out, .. } => out.flush(),
+            RowSink::Csv(writer) => writer.flush(),
         };
         flushed.map_err(|source| DataError::Write { source })
     }
@@ -176,9 +176,9 @@ impl<W: Write> RecordWriter<W> {
     pub fn finish(self) -> Result<W, DataError> {
         let flushed = |mut out: W| out.flush().map(|()| out);
         let result = match self.rows {
-            Rows::Json(out) => flushed(out),
-            Rows::Tsv { out, .. } => flushed(out.out),
-            Rows::Csv(writer) => {
+            RowSink::Json(out) => flushed(out),
+            RowSink::Tsv { out, .. } => flushed(out.out),
+            RowSink::Csv(writer) => {
                 writer.into_inner().map_err(|error| error.into_error()).and_then(|guard| flushed(guard.out))
             }
         };
@@ -207,7 +207,7 @@ fn tsv_row(fields: &[String]) -> String {
 }
 
 /// `name`, or `predicted_name`, or `predicted_name_2` …: the first that is not taken.
-fn free_name(name: &str, taken: impl Fn(&str) -> bool) -> String {
+fn unused_name(name: &str, taken: impl Fn(&str) -> bool) -> String {
     let predicted = if name.starts_with("predicted_") { name.to_owned() } else { format!("predicted_{name}") };
     let numbered = (2_u64..).map(|n| format!("{predicted}_{n}"));
     let mut names = [name.to_owned(), predicted.clone()].into_iter().chain(numbered);
@@ -215,28 +215,28 @@ fn free_name(name: &str, taken: impl Fn(&str) -> bool) -> String {
 }
 
 /// The byte order mark in UTF-8.
-const MARK: &[u8] = "\u{feff}".as_bytes();
+const BOM: &[u8] = "\u{feff}".as_bytes();
 
 /// Puts a byte order mark in front of output that is to have one, or that begins with one, because a reader takes the first away.
-struct MarkGuard<W> {
+struct BomWriter<W> {
     out: W,
     begun: Cell<bool>,
 }
 
-impl<W: Write> MarkGuard<W> {
-    fn new(mut out: W, form: OutputForm) -> Result<Self, DataError> {
-        let begun = form == OutputForm::Marked;
+impl<W: Write> BomWriter<W> {
+    fn new(mut out: W, form: OutputFormat) -> Result<Self, DataError> {
+        let begun = form == OutputFormat::LikeInputWithBom;
         if begun {
-            out.write_all(MARK).map_err(|source| DataError::Write { source })?;
+            out.write_all(BOM).map_err(|source| DataError::Write { source })?;
         }
-        Ok(MarkGuard { out, begun: Cell::new(begun) })
+        Ok(BomWriter { out, begun: Cell::new(begun) })
     }
 }
 
-impl<W: Write> Write for MarkGuard<W> {
+impl<W: Write> Write for BomWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if !self.begun.get() && bytes.starts_with(MARK) {
-            self.out.write_all(MARK)?;
+        if !self.begun.get() && bytes.starts_with(BOM) {
+            self.out.write_all(BOM)?;
         }
         self.begun.set(self.begun.get() || !bytes.is_empty());
         self.out.write(bytes)
@@ -250,7 +250,7 @@ impl<W: Write> Write for MarkGuard<W> {
 /// A field that no spreadsheet takes for a formula: an apostrophe, which spreadsheets do not show, before what would begin one
 /// (`=`, `+`, `-`, `@`, a tab, a carriage return). Numbers stay as they are. The service's page has the same rule.
 #[must_use]
-pub fn without_formula(field: &str) -> String {
+pub fn escape_formula(field: &str) -> String {
     let is_number = || field.parse::<f64>().is_ok_and(f64::is_finite);
     match field.starts_with(['=', '+', '-', '@', '\t', '\r']) && !is_number() {
         true => format!("'{field}"),

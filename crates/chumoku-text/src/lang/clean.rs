@@ -6,7 +6,7 @@ use unicode_width::UnicodeWidthStr;
 ///
 /// A text may hold escape sequences, line feeds or marks that reverse the order of what follows, and would
 /// then change the screen around it. Those become visible signs instead.
-pub fn clean(text: &str) -> String {
+pub fn show_controls(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -38,13 +38,13 @@ pub fn is_harmful(c: char) -> bool {
 /// Replaces harmful characters ([`is_harmful`]) by spaces. Use it for labels, paths and lines of files in terminal output, tables
 /// and headings.
 #[must_use]
-pub fn harmless(text: &str) -> String {
+pub fn sanitize(text: &str) -> String {
     text.replace(is_harmful, " ")
 }
 
 /// Makes a text [`harmless`] and escapes it for headings and table cells of Markdown: links, images, HTML, code and cell borders.
 #[must_use]
-pub fn markdown(text: &str) -> String {
+pub fn escape_markdown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -58,10 +58,10 @@ pub fn markdown(text: &str) -> String {
 
 /// Like [`clean`], for running text: line feeds and tabs are spaces, and the two texts of a [pair](crate::pair) have a bar
 /// between them.
-pub fn clean_text(text: &str) -> String {
-    let text = crate::pair::shown(text);
+pub fn show_controls_in_text(text: &str) -> String {
+    let text = crate::pair::display(text);
     let spaced: Vec<&str> = text.split_whitespace().collect();
-    clean(&spaced.join(" "))
+    show_controls(&spaced.join(" "))
 }
 
 #[cfg(test)]
@@ -71,19 +71,19 @@ mod tests {
     #[test]
     fn texts_of_others_stay_in_their_line_and_their_order() {
         let foreign = "a\u{1b}[31m\nb\u{9b}\u{202e}c\u{2028}d\u{2067}e";
-        assert_eq!(harmless(foreign), "a [31m b  c d e");
-        assert_eq!(markdown(foreign), "a \\[31m b  c d e");
-        assert_eq!(markdown("![x](http://a) | `b` <c>"), "!\\[x\\](http://a) \\| \\`b\\` \\<c\\>");
+        assert_eq!(sanitize(foreign), "a [31m b  c d e");
+        assert_eq!(escape_markdown(foreign), "a \\[31m b  c d e");
+        assert_eq!(escape_markdown("![x](http://a) | `b` <c>"), "!\\[x\\](http://a) \\| \\`b\\` \\<c\\>");
         // Arabic and Hebrew need these.
-        assert_eq!(harmless("\u{200f}\u{5d0}!"), "\u{200f}\u{5d0}!");
+        assert_eq!(sanitize("\u{200f}\u{5d0}!"), "\u{200f}\u{5d0}!");
     }
 
     #[test]
     fn escapes_cannot_leave_the_word() {
-        assert_eq!(clean("\u{1b}[31mred"), "␛[31mred");
-        assert_eq!(clean("a\nb\tc\u{9b}"), "a␊b␉c\u{fffd}");
-        assert_eq!(clean("\u{202e}abc"), "\u{fffd}abc");
-        assert_eq!(clean("\u{301}"), "\u{25cc}\u{301}");
-        assert_eq!(clean_text(" a\n\n b\t"), "a b");
+        assert_eq!(show_controls("\u{1b}[31mred"), "␛[31mred");
+        assert_eq!(show_controls("a\nb\tc\u{9b}"), "a␊b␉c\u{fffd}");
+        assert_eq!(show_controls("\u{202e}abc"), "\u{fffd}abc");
+        assert_eq!(show_controls("\u{301}"), "\u{25cc}\u{301}");
+        assert_eq!(show_controls_in_text(" a\n\n b\t"), "a b");
     }
 }

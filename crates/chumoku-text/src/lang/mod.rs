@@ -12,7 +12,7 @@
 mod clean;
 pub mod wording;
 
-pub use clean::{clean, clean_text, harmless, is_harmful, markdown};
+pub use clean::{escape_markdown, is_harmful, sanitize, show_controls, show_controls_in_text};
 use std::io::{self, ErrorKind};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -56,8 +56,8 @@ impl Lang {
     ///
     /// English where that names a language we do not speak.
     #[must_use]
-    pub fn of_environment(variable: impl Fn(&str) -> Option<String>) -> Lang {
-        Lang::of_user(variable, || None)
+    pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Lang {
+        Lang::from_user(variable, || None)
     }
 
     /// The user's language: that of the environment, or, where it names none, the one of the system's settings.
@@ -65,7 +65,7 @@ impl Lang {
     /// Programs give [`std::env::var`] and `chumoku_kernels::system::user_language`: Windows and macOS have such settings, and
     /// programs that are not started from a shell find no variables.
     #[must_use]
-    pub fn of_user(variable: impl Fn(&str) -> Option<String>, settings: impl FnOnce() -> Option<String>) -> Lang {
+    pub fn from_user(variable: impl Fn(&str) -> Option<String>, settings: impl FnOnce() -> Option<String>) -> Lang {
         let set = |name| variable(name).filter(|value| !value.is_empty());
         let locale = ["LC_ALL", "LC_MESSAGES", "LANG"].into_iter().find_map(set).or_else(settings).unwrap_or_default();
         let language = locale.split(['_', '.', '@', '-']).next().unwrap_or_default();
@@ -107,7 +107,7 @@ pub fn lang() -> Lang {
 ///
 /// The standard library speaks English alone, and says nothing else than what its kind and number say.
 #[must_use]
-pub fn system(error: &io::Error) -> String {
+pub fn system_message(error: &io::Error) -> String {
     let known = match (lang(), error.kind()) {
         (Lang::En, _) => None,
         (Lang::Ja, ErrorKind::NotFound) => Some("ファイルもフォルダもありません"),
@@ -132,12 +132,12 @@ pub fn system(error: &io::Error) -> String {
 }
 
 /// What was being done to a file, as a noun of the process's language: "reading", 読み込み.
-pub fn doing(what: &'static str) -> &'static str {
-    lang().pick(what, japanese_doing(what))
+pub fn action(action: &'static str) -> &'static str {
+    lang().pick(action, japanese_action(action))
 }
 
-fn japanese_doing(what: &'static str) -> &'static str {
-    match what {
+fn japanese_action(action: &'static str) -> &'static str {
+    match action {
         "reading" | "reading the data" | "reading the tensors" => "読み込み",
         "opening" | "opening the data" => "オープン",
         "writing" | "writing to" | "writing the file" | "writing the tensors" => "書き込み",
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn the_environment_is_read_as_posix_reads_it() {
         let of = |set: &[(&str, &str)]| {
-            Lang::of_environment(|name| set.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned()))
+            Lang::from_environment(|name| set.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned()))
         };
         assert_eq!(of(&[]), Lang::En);
         assert_eq!(of(&[("LANG", "ja_JP.UTF-8")]), Lang::Ja);
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn settings_count_where_the_environment_is_silent() {
         let of = |lang: Option<&str>, settings: Option<&str>| {
-            Lang::of_user(|name| lang.filter(|_| name == "LANG").map(str::to_owned), || settings.map(str::to_owned))
+            Lang::from_user(|name| lang.filter(|_| name == "LANG").map(str::to_owned), || settings.map(str::to_owned))
         };
         assert_eq!(of(None, Some("ja-JP")), Lang::Ja);
         assert_eq!(of(Some(""), Some("ja")), Lang::Ja);
@@ -230,7 +230,7 @@ mod tests {
                 for (at, _) in file.match_indices(start) {
                     let verb = file[at + start.len()..].split('"').next().unwrap();
                     // Leaked once for each of a few dozen: a name is 'static everywhere else.
-                    let japanese = japanese_doing(verb.to_owned().leak());
+                    let japanese = japanese_action(verb.to_owned().leak());
                     assert_ne!(japanese, verb, "say it in Japanese in `doing`");
                     seen += 1;
                 }

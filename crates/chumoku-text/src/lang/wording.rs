@@ -4,15 +4,15 @@ use crate::lang::{is_harmful, lang};
 use crate::tr;
 
 /// Longest piece of a file that a message quotes, in characters.
-pub const QUOTED_CHARS: usize = 40;
+pub const MAX_QUOTED_CHARS: usize = 40;
 /// Most names that a message lists.
-const LISTED_NAMES: usize = 12;
+const MAX_LISTED_NAMES: usize = 12;
 
 /// A piece of a file between quotation marks, on one line, cut to a readable length, control characters escaped.
-pub fn quoted(text: &str) -> String {
+pub fn quote(text: &str) -> String {
     let mut out = String::from("“");
     let mut chars = text.chars();
-    for c in chars.by_ref().take(QUOTED_CHARS) {
+    for c in chars.by_ref().take(MAX_QUOTED_CHARS) {
         if is_harmful(c) {
             out.extend(c.escape_default());
         } else {
@@ -27,29 +27,29 @@ pub fn quoted(text: &str) -> String {
 }
 
 /// Quoted names with commas between them; a long list is cut and says how many more there are.
-pub fn listed<S: AsRef<str>>(names: &[S]) -> String {
-    let mut out = joined(&names.iter().take(LISTED_NAMES).map(|name| quoted(name.as_ref())).collect::<Vec<_>>());
-    if let Some(more) = names.len().checked_sub(LISTED_NAMES).filter(|&more| more > 0) {
+pub fn list_names<S: AsRef<str>>(names: &[S]) -> String {
+    let mut out = join_names(&names.iter().take(MAX_LISTED_NAMES).map(|name| quote(name.as_ref())).collect::<Vec<_>>());
+    if let Some(more) = names.len().checked_sub(MAX_LISTED_NAMES).filter(|&more| more > 0) {
         out.push_str(&tr!(" and {more} more", "ほか {more} 個"));
     }
     out
 }
 
 /// What a message lists, with the commas of its language between.
-pub fn joined(names: &[String]) -> String {
+pub fn join_names(names: &[String]) -> String {
     names.join(lang().pick(", ", "、"))
 }
 
 /// `; did you mean “x”?` when one of `names` is close to `wanted`, else nothing.
 pub fn did_you_mean<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> String {
-    match nearest(wanted, names) {
-        Some(name) => tr!("; did you mean {}?", "。{}のことですか", quoted(name)),
+    match nearest_name(wanted, names) {
+        Some(name) => tr!("; did you mean {}?", "。{}のことですか", quote(name)),
         None => String::new(),
     }
 }
 
 /// The name closest to `wanted` by edit distance, letter case aside, if at most a third of its letters differ.
-pub fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest_name<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // Longer names are no slips of the finger, and the distance costs the product of the lengths.
     const COMPARED: usize = 64;
     let folded = |name: &str| name.trim().chars().take(COMPARED).flat_map(char::to_lowercase).collect::<Vec<_>>();
@@ -80,19 +80,19 @@ fn edit_distance(a: &[char], b: &[char]) -> usize {
 }
 
 /// `1 row`, `2 rows`.
-pub fn count(n: u64, singular: &str) -> String {
+pub fn format_count(n: u64, singular: &str) -> String {
     if n == 1 { format!("1 {singular}") } else { format!("{n} {singular}s") }
 }
 
 /// A whole number with commas: `1,234,567`.
 #[must_use]
-pub fn thousands(n: usize) -> String {
-    thousands_wide(n as u128)
+pub fn format_thousands(n: usize) -> String {
+    format_thousands_wide(n as u128)
 }
 
 /// The same of a number of any size.
 #[must_use]
-pub fn thousands_wide(n: u128) -> String {
+pub fn format_thousands_wide(n: u128) -> String {
     let digits = n.to_string();
     let mut out = String::new();
     for (i, digit) in digits.chars().enumerate() {
@@ -105,10 +105,10 @@ pub fn thousands_wide(n: u128) -> String {
 }
 
 /// A size as people read it, never rounded down to the limit it exceeds.
-pub fn size(bytes: u64) -> String {
+pub fn format_size(bytes: u64) -> String {
     const MEBI: u64 = 1 << 20;
     if bytes < MEBI {
-        let counted = count(bytes, "byte");
+        let counted = format_count(bytes, "byte");
         return tr!("{counted}", "{bytes} バイト");
     }
     if bytes.is_multiple_of(MEBI) {
@@ -125,29 +125,29 @@ mod tests {
 
     #[test]
     fn quotes_stay_on_one_line_and_short() {
-        assert_eq!(quoted("a\nb\u{1b}[31m"), "“a\\nb\\u{1b}[31m”");
-        assert_eq!(quoted(&"x".repeat(41)), format!("“{}…”", "x".repeat(40)));
+        assert_eq!(quote("a\nb\u{1b}[31m"), "“a\\nb\\u{1b}[31m”");
+        assert_eq!(quote(&"x".repeat(41)), format!("“{}…”", "x".repeat(40)));
     }
 
     #[test]
     fn the_nearest_name_is_a_slip_away() {
-        assert_eq!(nearest("reviw", ["stars", "review", "title"]), Some("review"));
-        assert_eq!(nearest("LABEL", ["label"]), Some("label"));
-        assert_eq!(nearest("colour", ["x", "sentiment"]), None);
-        assert_eq!(nearest("", ["a"]), None);
+        assert_eq!(nearest_name("reviw", ["stars", "review", "title"]), Some("review"));
+        assert_eq!(nearest_name("LABEL", ["label"]), Some("label"));
+        assert_eq!(nearest_name("colour", ["x", "sentiment"]), None);
+        assert_eq!(nearest_name("", ["a"]), None);
     }
 
     #[test]
     fn numbers_have_commas() {
-        assert_eq!([0, 999, 1000, 1234567].map(thousands), ["0", "999", "1,000", "1,234,567"]);
-        assert_eq!(thousands_wide(1 << 64), "18,446,744,073,709,551,616");
+        assert_eq!([0, 999, 1000, 1234567].map(format_thousands), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!(format_thousands_wide(1 << 64), "18,446,744,073,709,551,616");
     }
 
     #[test]
     fn sizes_round_up() {
-        assert_eq!(size(1), "1 byte");
-        assert_eq!(size(16 << 20), "16 MiB");
-        assert_eq!(size((16 << 20) + 1), "16.1 MiB");
-        assert_eq!(size(100 << 20), "100 MiB");
+        assert_eq!(format_size(1), "1 byte");
+        assert_eq!(format_size(16 << 20), "16 MiB");
+        assert_eq!(format_size((16 << 20) + 1), "16.1 MiB");
+        assert_eq!(format_size(100 << 20), "100 MiB");
     }
 }

@@ -1,7 +1,7 @@
 //! BLEU: how many n-grams of the translations are in the references, and whether the translations are long enough.
 
 use super::tokens::BleuTokenizer;
-use super::{MetricError, check_lines, ngrams, of_line, version, words};
+use super::{MetricError, check_lines, line_references, ngrams, version, words};
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::AddAssign;
@@ -101,7 +101,7 @@ impl Bleu {
         check_lines(hypotheses.len(), references)?;
         let mut counts = BleuCounts::default();
         for (line, hypothesis) in hypotheses.iter().enumerate() {
-            counts += self.count(hypothesis.as_ref(), &of_line(references, line));
+            counts += self.count(hypothesis.as_ref(), &line_references(references, line));
         }
         Ok(counts.score())
     }

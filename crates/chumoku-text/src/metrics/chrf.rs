@@ -1,6 +1,6 @@
 //! chrF: how many sequences of characters translations and references share, which asks for no words.
 
-use super::{MetricError, check_lines, is_space, ngrams, of_line, version};
+use super::{MetricError, check_lines, is_space, line_references, ngrams, version};
 use std::fmt;
 
 /// The longest sequences of characters that count.
@@ -48,7 +48,7 @@ impl Chrf {
         let mut best: Option<(f64, ChrfCounts)> = None;
         for reference in references {
             let reference = characters(reference.as_ref());
-            let orders = std::array::from_fn(|order| shared(&hypothesis, &reference, order + 1));
+            let orders = std::array::from_fn(|order| count_ngrams(&hypothesis, &reference, order + 1));
             let counts = ChrfCounts { orders };
             let score = counts.score().score;
             if best.as_ref().is_none_or(|&(highest, _)| score > highest) {
@@ -72,7 +72,7 @@ impl Chrf {
         check_lines(hypotheses.len(), references)?;
         let mut sum = ChrfCounts::default();
         for (line, hypothesis) in hypotheses.iter().enumerate() {
-            sum.add(&self.count(hypothesis.as_ref(), &of_line(references, line)));
+            sum.add(&self.count(hypothesis.as_ref(), &line_references(references, line)));
         }
         Ok(sum.score())
     }
@@ -85,7 +85,7 @@ impl Chrf {
 
 /// The n-grams of a translation, of a reference, and those they share. Where the reference has none, those of the
 /// translation do not count.
-fn shared(hypothesis: &[char], reference: &[char], n: usize) -> [u64; 3] {
+fn count_ngrams(hypothesis: &[char], reference: &[char], n: usize) -> [u64; 3] {
     let of = |characters: &[char]| (characters.len() + 1).saturating_sub(n) as u64;
     let reference_ngrams = ngrams(reference, n);
     let matches = |(ngram, count): (&[char], u64)| count.min(reference_ngrams.get(ngram).copied().unwrap_or(0));

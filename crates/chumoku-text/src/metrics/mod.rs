@@ -80,7 +80,7 @@ fn check_lines<R>(hypotheses: usize, references: &[&[R]]) -> Result<(), MetricEr
 }
 
 /// The references of one line, one from each set.
-fn of_line<'a, R: AsRef<str>>(references: &[&'a [R]], line: usize) -> Vec<&'a str> {
+fn line_references<'a, R: AsRef<str>>(references: &[&'a [R]], line: usize) -> Vec<&'a str> {
     references.iter().map(|set| set[line].as_ref()).collect()
 }
 

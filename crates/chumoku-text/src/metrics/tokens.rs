@@ -14,11 +14,11 @@ pub enum BleuTokenizer {
 }
 
 /// The marks that 13a always sets apart: those of ASCII except the apostrophe, comma, hyphen and full stop.
-fn is_mark(c: char) -> bool {
+fn is_punctuation(c: char) -> bool {
     matches!(c, '{'..='~' | '['..='`' | ' '..='&' | '('..='+' | ':'..='@' | '/')
 }
 
-fn is_stop(c: char) -> bool {
+fn is_period_or_comma(c: char) -> bool {
     matches!(c, '.' | ',')
 }
 
@@ -36,12 +36,12 @@ impl BleuTokenizer {
         let line = line.trim_end_matches(is_space);
         match self {
             BleuTokenizer::V13a => v13a(line),
-            BleuTokenizer::Char => joined(line.chars().filter(|&c| !is_space(c)).map(String::from)),
+            BleuTokenizer::Char => join_tokens(line.chars().filter(|&c| !is_space(c)).map(String::from)),
         }
     }
 }
 
-fn joined<S: AsRef<str>>(tokens: impl Iterator<Item = S>) -> String {
+fn join_tokens<S: AsRef<str>>(tokens: impl Iterator<Item = S>) -> String {
     let mut out = String::new();
     for token in tokens {
         if !out.is_empty() {
@@ -58,19 +58,19 @@ fn v13a(line: &str) -> String {
     let line = line.replace("&quot;", "\"").replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">");
     let mut text = vec![' '];
     for c in line.chars() {
-        if is_mark(c) { text.extend([' ', c, ' ']) } else { text.push(c) }
+        if is_punctuation(c) { text.extend([' ', c, ' ']) } else { text.push(c) }
     }
     // The mark rule also widens the spaces around the line; how many there are does not matter.
     text.push(' ');
-    let text = apart(&text, |c| !c.is_ascii_digit(), is_stop, [false, true, true]);
-    let text = apart(&text, is_stop, |c| !c.is_ascii_digit(), [true, true, false]);
-    let text = apart(&text, |c| c.is_ascii_digit(), |c| c == '-', [false, true, true]);
-    joined(super::words(&String::from_iter(text)))
+    let text = separate_pairs(&text, |c| !c.is_ascii_digit(), is_period_or_comma, [false, true, true]);
+    let text = separate_pairs(&text, is_period_or_comma, |c| !c.is_ascii_digit(), [true, true, false]);
+    let text = separate_pairs(&text, |c| c.is_ascii_digit(), |c| c == '-', [false, true, true]);
+    join_tokens(super::words(&String::from_iter(text)))
 }
 
 /// Sets neighbours apart: each pair that fits the two tests, from left to right without overlap, gets a space before,
 /// between or behind, as `spaces` says.
-fn apart(
+fn separate_pairs(
     text: &[char],
     first: impl Fn(char) -> bool,
     second: impl Fn(char) -> bool,

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-use super::{Inputs, rename};
+use super::{InputFiles, rename};
 use crate::data::DataError;
 
 /// A file in the making: written beside its destination under a temporary name, flushed to disk and renamed by
@@ -22,16 +22,16 @@ pub struct AtomicOutput {
     /// As the user named it.
     path: PathBuf,
     /// The file that it leads to.
-    place: PathBuf,
-    file: Target,
+    destination: PathBuf,
+    file: OutputTarget,
 }
 
 /// What is written to.
-enum Target {
+enum OutputTarget {
     /// A file that takes the place of the other when it is whole.
-    Beside(BufWriter<NamedTempFile>),
+    Temporary(BufWriter<NamedTempFile>),
     /// A device or a pipe.
-    Through(BufWriter<File>),
+    Stream(BufWriter<File>),
 }
 
 impl AtomicOutput {
@@ -40,18 +40,18 @@ impl AtomicOutput {
     /// # Errors
     ///
     /// If `path` is one of `inputs` or a folder, or its folder cannot be written to.
-    pub fn create(path: &Path, inputs: &Inputs) -> Result<Self, DataError> {
+    pub fn create(path: &Path, inputs: &InputFiles) -> Result<Self, DataError> {
         if path.is_dir() {
             return Err(write_error(path, io::ErrorKind::IsADirectory.into()));
         }
         if inputs.contains(path) {
-            return Err(DataError::OverInput { path: path.to_owned() });
+            return Err(DataError::OverwritesInput { path: path.to_owned() });
         }
         let there = std::fs::metadata(path).ok();
         if there.as_ref().is_some_and(|there| !there.is_file()) {
             let file = File::options().write(true).open(path).map_err(|source| write_error(path, source))?;
             let [path, place] = [path.to_owned(), PathBuf::new()];
-            return Ok(AtomicOutput { path, place, file: Target::Through(BufWriter::new(file)) });
+            return Ok(AtomicOutput { path, destination: place, file: OutputTarget::Stream(BufWriter::new(file)) });
         }
         if cfg!(windows) && there.as_ref().is_some_and(|there| there.permissions().readonly()) {
             return Err(write_error(path, io::ErrorKind::PermissionDenied.into()));
@@ -69,7 +69,11 @@ impl AtomicOutput {
             // Not every file system knows permissions; the content counts more.
             let _ = file.as_file().set_permissions(there.permissions());
         }
-        Ok(AtomicOutput { path: path.to_owned(), place, file: Target::Beside(BufWriter::new(file)) })
+        Ok(AtomicOutput {
+            path: path.to_owned(),
+            destination: place,
+            file: OutputTarget::Temporary(BufWriter::new(file)),
+        })
     }
 
     /// Checks that [`AtomicOutput::create`] would open the file, and leaves everything as it was.
@@ -77,7 +81,7 @@ impl AtomicOutput {
     /// # Errors
     ///
     /// As [`AtomicOutput::create`]. A device or a pipe is not opened, because its reader would see it end.
-    pub fn check(path: &Path, inputs: &Inputs) -> Result<(), DataError> {
+    pub fn check(path: &Path, inputs: &InputFiles) -> Result<(), DataError> {
         let is_stream = std::fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir());
         if is_stream { Ok(()) } else { AtomicOutput::create(path, inputs).map(drop) }
     }
@@ -87,7 +91,7 @@ impl AtomicOutput {
     /// # Errors
     ///
     /// As [`AtomicOutput::create`] and [`AtomicOutput::commit`].
-    pub fn write_whole(path: &Path, inputs: &Inputs, bytes: &[u8]) -> Result<(), DataError> {
+    pub fn write_file(path: &Path, inputs: &InputFiles, bytes: &[u8]) -> Result<(), DataError> {
         AtomicOutput::create(path, inputs)?.commit_with(bytes)
     }
 
@@ -107,11 +111,11 @@ impl AtomicOutput {
     ///
     /// If it cannot be written out or renamed; what was there before is then still there.
     pub fn commit(self) -> Result<(), DataError> {
-        let AtomicOutput { path, place, file } = self;
+        let AtomicOutput { path, destination: place, file } = self;
         let finish = || -> io::Result<()> {
             let file = match file {
-                Target::Beside(file) => file,
-                Target::Through(mut file) => return file.flush(),
+                OutputTarget::Temporary(file) => file,
+                OutputTarget::Stream(mut file) => return file.flush(),
             };
             let (file, mut temporary) = file.into_inner().map_err(io::IntoInnerError::into_error)?.into_parts();
             file.sync_all()?;
@@ -133,7 +137,7 @@ impl AtomicOutput {
 /// # Errors
 ///
 /// If it is a file, or neither it nor the folder in which it would be made can be written to.
-pub fn check_folder(path: &Path) -> Result<(), DataError> {
+pub fn check_folder_writable(path: &Path) -> Result<(), DataError> {
     let mut parents = path.ancestors().filter(|parent| !parent.as_os_str().is_empty());
     let there = parents.find(|parent| parent.exists()).unwrap_or(Path::new("."));
     tempfile::tempfile_in(there).map(drop).map_err(|source| DataError::Output {
@@ -163,15 +167,15 @@ fn without_path(source: io::Error) -> io::Error {
 impl Write for AtomicOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.file {
-            Target::Beside(file) => file.write(bytes),
-            Target::Through(file) => file.write(bytes),
+            OutputTarget::Temporary(file) => file.write(bytes),
+            OutputTarget::Stream(file) => file.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match &mut self.file {
-            Target::Beside(file) => file.flush(),
-            Target::Through(file) => file.flush(),
+            OutputTarget::Temporary(file) => file.flush(),
+            OutputTarget::Stream(file) => file.flush(),
         }
     }
 }
@@ -185,18 +189,18 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out.csv");
         std::fs::write(&path, "before").unwrap();
-        let create = || AtomicOutput::create(&path, &Inputs::none()).unwrap();
+        let create = || AtomicOutput::create(&path, &InputFiles::empty()).unwrap();
         let mut output = create();
         output.write_all(b"after").unwrap();
         drop(output);
-        AtomicOutput::check(&path, &Inputs::none()).unwrap();
+        AtomicOutput::check(&path, &InputFiles::empty()).unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"before");
         let mut output = create();
         output.write_all(b"after").unwrap();
         output.commit().unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"after");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
-        assert!(AtomicOutput::create(&folder.path().join("no/such/folder.csv"), &Inputs::none()).is_err());
+        assert!(AtomicOutput::create(&folder.path().join("no/such/folder.csv"), &InputFiles::empty()).is_err());
     }
 
     #[test]
@@ -210,7 +214,7 @@ mod tests {
             std::fs::set_permissions(&path, permissions).unwrap();
         };
         set(true);
-        let written = AtomicOutput::write_whole(&path, &Inputs::none(), b"after");
+        let written = AtomicOutput::write_file(&path, &InputFiles::empty(), b"after");
         // On Unix the folder decides what may be replaced, on Windows the file.
         assert_eq!(written.is_err(), cfg!(windows), "{written:?}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), if cfg!(windows) { "before" } else { "after" });
@@ -225,7 +229,7 @@ mod tests {
         // A part that no system takes for a folder.
         std::fs::write(folder.path().join("file"), "x").unwrap();
         let path = folder.path().join("file").join("out.csv");
-        let error = AtomicOutput::create(&path, &Inputs::none()).err().unwrap().to_string();
+        let error = AtomicOutput::create(&path, &InputFiles::empty()).err().unwrap().to_string();
         assert!(error.starts_with(&path.display().to_string()), "{error}");
     }
 
@@ -237,10 +241,12 @@ mod tests {
         std::fs::create_dir_all(&deep).unwrap();
         let path = deep.join("表.csv");
         for content in ["one", "two"] {
-            AtomicOutput::write_whole(&path, &Inputs::none(), content.as_bytes()).unwrap();
+            AtomicOutput::write_file(&path, &InputFiles::empty(), content.as_bytes()).unwrap();
             assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
         }
-        assert!(Inputs::of([&path]).contains(&path) && Inputs::of([folder.path()]).contains(&path));
+        assert!(
+            InputFiles::from_paths([&path]).contains(&path) && InputFiles::from_paths([folder.path()]).contains(&path)
+        );
     }
 
     #[test]
@@ -248,12 +254,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("table.csv");
         std::fs::write(&path, "mine").unwrap();
-        let inputs = Inputs::of([&path]);
-        for refused in [AtomicOutput::check(&path, &inputs), AtomicOutput::write_whole(&path, &inputs, b"x")] {
-            assert!(matches!(refused, Err(DataError::OverInput { .. })), "{refused:?}");
+        let inputs = InputFiles::from_paths([&path]);
+        for refused in [AtomicOutput::check(&path, &inputs), AtomicOutput::write_file(&path, &inputs, b"x")] {
+            assert!(matches!(refused, Err(DataError::OverwritesInput { .. })), "{refused:?}");
         }
         assert_eq!(std::fs::read(&path).unwrap(), b"mine");
-        let below = |name: &str| check_folder(&folder.path().join(name));
+        let below = |name: &str| check_folder_writable(&folder.path().join(name));
         assert!(below("").is_ok() && below("new/and/deeper").is_ok());
         assert!(below("table.csv").is_err() && below("table.csv/x").is_err());
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);

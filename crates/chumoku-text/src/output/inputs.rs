@@ -8,36 +8,36 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 /// The files and folders that this process has read. Files that a command line names to be read come beside these.
-static READ: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+static READ_PATHS: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// Folders inside folders that are searched: a checkpoint of a trial in a model folder lies less deep.
-const DEEPEST: usize = 8;
+const MAX_FOLDER_DEPTH: usize = 8;
 
 /// The files that a program reads, which no output may replace.
 ///
 /// Files are the same if the system says so, whatever their names: symbolic and hard links are seen through.
 #[derive(Clone, Debug, Default)]
-pub struct Inputs {
+pub struct InputFiles {
     paths: Vec<PathBuf>,
 }
 
-impl Inputs {
+impl InputFiles {
     /// No input at all.
     #[must_use]
-    pub fn none() -> Inputs {
-        Inputs::default()
+    pub fn empty() -> InputFiles {
+        InputFiles::default()
     }
 
     /// The files of these paths: each a file, two parallel files as `a.ja,a.en`, or a folder with every file in it.
-    pub fn of<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Inputs {
-        let mut inputs = Inputs::none();
+    pub fn from_paths<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> InputFiles {
+        let mut inputs = InputFiles::empty();
         paths.into_iter().for_each(|path| inputs.add(path.as_ref()));
         inputs
     }
 
     /// Notes a file or folder that this process reads, for [`Inputs::with_read`].
-    pub fn note_read(path: &Path) {
-        let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn record_read(path: &Path) {
+        let mut read = READ_PATHS.lock().unwrap_or_else(PoisonError::into_inner);
         // Temporary files come and go.
         read.retain(|path| path.exists());
         // The working directory may change.
@@ -46,14 +46,14 @@ impl Inputs {
 
     /// The same inputs, and everything that this process has read.
     #[must_use]
-    pub fn with_read(mut self) -> Inputs {
-        self.paths.extend(READ.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned());
+    pub fn with_recorded(mut self) -> InputFiles {
+        self.paths.extend(READ_PATHS.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned());
         self
     }
 
     /// Adds the files of a path.
     pub fn add(&mut self, path: &Path) {
-        match DataFiles::of_argument(path) {
+        match DataFiles::from_argument(path) {
             DataFiles::One(path) => self.paths.push(path),
             DataFiles::Parallel { source, target } => self.paths.extend([source, target]),
         }
@@ -63,24 +63,24 @@ impl Inputs {
     #[must_use]
     pub fn contains(&self, output: &Path) -> bool {
         let Some(output) = file_id(output) else { return false };
-        self.paths.iter().any(|path| holds(path, &output, DEEPEST))
+        self.paths.iter().any(|path| path_contains(path, &output, MAX_FOLDER_DEPTH))
     }
 
     /// Returns the input that standard output is written to, as in `chumoku predict … --input a.csv >> a.csv`.
     ///
     /// A file in the folder of a model is no such input: the folder may hold the results of other commands.
     #[must_use]
-    pub fn at_standard_output(&self) -> Option<&Path> {
+    pub fn opened_as_stdout(&self) -> Option<&Path> {
         let output = standard_output()?;
         self.paths.iter().map(PathBuf::as_path).find(|path| file_id(path).as_ref() == Some(&output))
     }
 }
 
 /// Tells whether a path is the file, or a folder that holds it.
-fn holds(path: &Path, file: &FileId, deepest: usize) -> bool {
+fn path_contains(path: &Path, file: &FileId, deepest: usize) -> bool {
     if path.is_dir() {
         let mut entries = fs::read_dir(path).into_iter().flatten().flatten();
-        return deepest > 0 && entries.any(|entry| holds(&entry.path(), file, deepest - 1));
+        return deepest > 0 && entries.any(|entry| path_contains(&entry.path(), file, deepest - 1));
     }
     file_id(path).as_ref() == Some(file)
 }
@@ -90,7 +90,7 @@ fn file_id(path: &Path) -> Option<FileId> {
     if !fs::metadata(path).is_ok_and(|found| found.is_file()) {
         return None;
     }
-    FileId::at(path).ok()
+    FileId::from_path(path).ok()
 }
 
 /// The file that a shell has opened as standard output. None for terminals, devices and pipes.
@@ -107,7 +107,7 @@ fn standard_output() -> Option<FileId> {
     if !output.metadata().is_ok_and(|found| found.is_file()) {
         return None;
     }
-    FileId::of(&output).ok()
+    FileId::from_file(&output).ok()
 }
 
 #[cfg(test)]
@@ -140,17 +140,18 @@ mod tests {
             expected.extend(["soft", "blob"]);
         }
         let pair = format!("{},{}", at("a.ja").display(), at("a.en").display());
-        let inputs = Inputs::of([at("table.csv"), at("model"), pair.into(), at("missing")]);
+        let inputs = InputFiles::from_paths([at("table.csv"), at("model"), pair.into(), at("missing")]);
         for name in expected {
             assert!(inputs.contains(&at(name)), "{name}");
         }
         for name in ["other", "missing", "new", "model/new", "model", "dangling"] {
             assert!(!inputs.contains(&at(name)), "{name}");
         }
-        assert!(!inputs.contains(Path::new("/dev/null")) && !Inputs::none().contains(&at("table.csv")));
-        Inputs::note_read(&at("other"));
+        assert!(!inputs.contains(Path::new("/dev/null")) && !InputFiles::empty().contains(&at("table.csv")));
+        InputFiles::record_read(&at("other"));
         assert!(
-            Inputs::none().with_read().contains(&at("other")) && !Inputs::none().with_read().contains(&at("table.csv"))
+            InputFiles::empty().with_recorded().contains(&at("other"))
+                && !InputFiles::empty().with_recorded().contains(&at("table.csv"))
         );
     }
 }

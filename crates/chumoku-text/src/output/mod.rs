@@ -15,8 +15,8 @@
 
 mod atomic;
 mod inputs;
-mod own;
+mod work_files;
 
-pub use atomic::{AtomicOutput, check_folder};
-pub use inputs::Inputs;
-pub use own::{WorkFolder, create_new, open_existing_or_new, remove_file, remove_folder, rename};
+pub use atomic::{AtomicOutput, check_folder_writable};
+pub use inputs::InputFiles;
+pub use work_files::{WorkFolder, create_new, open_existing_or_new, remove_file, remove_folder, rename};

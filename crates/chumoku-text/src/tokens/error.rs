@@ -1,6 +1,6 @@
 //! What can be wrong with a tokenizer.
 
-use crate::lang::{doing, system};
+use crate::lang::{action, system_message};
 use crate::tr;
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 pub enum TokenizerError {
     /// What was given to train it, or what it holds, does not do.
     #[error("{}", tr!("tokenizer: {}", "トークナイザー: {}", _0))]
-    Unusable(String),
+    Invalid(String),
     /// A file that cannot be used.
     #[error("{}: {problem}", path.display())]
     File {
@@ -20,7 +20,7 @@ pub enum TokenizerError {
         problem: String,
     },
     /// A file that could not be read.
-    #[error("{}", tr!("{} {}: {}", "{1}: {0}に失敗しました: {2}", doing("reading"), path.display(), system(source)))]
+    #[error("{}", tr!("{} {}: {}", "{1}: {0}に失敗しました: {2}", action("reading"), path.display(), system_message(source)))]
     Io {
         /// The file.
         path: PathBuf,
@@ -30,6 +30,6 @@ pub enum TokenizerError {
 }
 
 /// What is said if the library that runs tokenizers fails at `doing` something.
-pub(super) fn problem(doing: &str) -> impl Fn(tokenizers::Error) -> TokenizerError + '_ {
-    move |error| TokenizerError::Unusable(format!("{doing}: {error}"))
+pub(super) fn library_error(doing: &str) -> impl Fn(tokenizers::Error) -> TokenizerError + '_ {
+    move |error| TokenizerError::Invalid(format!("{doing}: {error}"))
 }

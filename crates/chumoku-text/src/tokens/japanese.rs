@@ -45,15 +45,15 @@ pub(super) fn is_japanese(c: char) -> bool {
 }
 
 /// Whether a word cannot begin with this character: small kana, ん, the long mark, marks of voice.
-fn is_inner(c: char) -> bool {
+fn cannot_start_word(c: char) -> bool {
     "ぁぃぅぇぉっゃゅょゎんァィゥェォッャュョヮンーゝゞヽヾ々\u{3099}\u{309A}ｧｨｩｪｫｬｭｮｯｰﾞﾟ".contains(c)
 }
 
 /// Where words begin in a run of Japanese characters, in bytes, 0 first; nothing of an empty one.
-pub(super) fn beginnings(run: &str) -> Vec<usize> {
+pub(super) fn word_starts(run: &str) -> Vec<usize> {
     let segmenter = WordSegmenter::try_new_dictionary_unstable(&JapaneseData, WordBreakOptions::default());
     let segmenter = segmenter.expect("the data are part of the program");
-    let is_border = |&at: &usize| at < run.len() && (at == 0 || !run[at..].starts_with(is_inner));
+    let is_border = |&at: &usize| at < run.len() && (at == 0 || !run[at..].starts_with(cannot_start_word));
     segmenter.as_borrowed().segment_str(run).filter(is_border).collect()
 }
 
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     fn cut(run: &str) -> String {
-        let mut beginnings = beginnings(run);
+        let mut beginnings = word_starts(run);
         beginnings.push(run.len());
         beginnings.windows(2).map(|two| &run[two[0]..two[1]]).collect::<Vec<_>>().join("|")
     }
@@ -80,13 +80,13 @@ mod tests {
     #[test]
     fn what_is_not_in_the_dictionary_is_cut_too() {
         // Nothing, what no word begins with, Chinese and what no list has; the first word begins where the run does.
-        assert!(beginnings("").is_empty());
+        assert!(word_starts("").is_empty());
         for run in ["ー", "ﾟﾊﾟ", "ゝゝ", "んっ", "这部电影很好", "𠮷野家", "か\u{3099}く", "あ".repeat(5_000).as_str()]
         {
-            let found = beginnings(run);
+            let found = word_starts(run);
             assert_eq!(found[0], 0, "{run}");
             assert!(found.windows(2).all(|two| two[0] < two[1]) && found.iter().all(|&at| run.is_char_boundary(at)));
-            assert!(found[1..].iter().all(|&at| !run[at..].starts_with(is_inner)), "{run}");
+            assert!(found[1..].iter().all(|&at| !run[at..].starts_with(cannot_start_word)), "{run}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! How byte-pair encoding cuts a text: merge by merge (Sennrich, Haddow and Birch 2016).
 
 use super::error::TokenizerError as Error;
-use super::guarded::Guarded;
+use super::validated::ValidatedTokenizer;
 use crate::tr;
 use serde::Serialize;
 use std::collections::HashMap;
@@ -36,7 +36,7 @@ pub struct Merge {
 }
 
 /// A model of byte-pair encoding as its file says it.
-struct Merges {
+struct BpeModel {
     ranks: HashMap<(String, String), usize>,
     vocabulary: HashMap<String, u32>,
     prefix: String,
@@ -47,8 +47,8 @@ struct Merges {
     has_bytes: bool,
 }
 
-impl Merges {
-    fn read(model: &serde_json::Value) -> Option<Merges> {
+impl BpeModel {
+    fn read(model: &serde_json::Value) -> Option<BpeModel> {
         if model["type"].as_str().is_some_and(|kind| kind != "BPE") || !model["merges"].is_array() {
             return None;
         }
@@ -59,7 +59,7 @@ impl Merges {
         let text = |key: &str| model[key].as_str().map(str::to_owned);
         let ranks = model["merges"].as_array()?.iter().zip(1..).filter_map(|(merge, rank)| Some((pair(merge)?, rank)));
         let vocabulary = model["vocab"].as_object()?.iter();
-        Some(Merges {
+        Some(BpeModel {
             ranks: ranks.collect(),
             vocabulary: vocabulary.filter_map(|(token, id)| Some((token.clone(), id.as_u64()? as u32))).collect(),
             prefix: text("continuing_subword_prefix").unwrap_or_default(),
@@ -71,7 +71,7 @@ impl Merges {
     }
 
     /// What a word begins with.
-    fn symbols(&self, word: &str) -> Vec<String> {
+    fn initial_symbols(&self, word: &str) -> Vec<String> {
         let count = word.chars().count();
         let mut found = Vec::new();
         for (i, c) in word.chars().enumerate() {
@@ -94,12 +94,12 @@ impl Merges {
         found
     }
 
-    fn word(&self, text: &str) -> MergedWord {
+    fn merge_word(&self, text: &str) -> MergedWord {
         if self.ignores_merges && self.vocabulary.contains_key(text) {
             let whole = vec![text.to_owned()];
             return MergedWord { text: text.into(), symbols: whole.clone(), merges: Vec::new(), tokens: whole };
         }
-        let symbols = self.symbols(text);
+        let symbols = self.initial_symbols(text);
         let (mut tokens, mut merges) = (symbols.clone(), Vec::new());
         loop {
             let ranked = tokens.windows(2).enumerate().filter_map(|(at, two)| {
@@ -122,19 +122,19 @@ impl Merges {
 /// # Errors
 /// If the file is none, or cuts in another way than by byte-pair encoding.
 pub fn merges(json: &str, text: &str) -> Result<Vec<MergedWord>, Error> {
-    let guarded = Guarded::from_json(json)?;
+    let guarded = ValidatedTokenizer::from_json(json)?;
     let inner = &guarded.inner;
     let file: serde_json::Value = serde_json::from_str(json).unwrap_or_default();
     let model = &file["model"];
-    let Some(merges) = Merges::read(model) else {
+    let Some(merges) = BpeModel::read(model) else {
         let kind = model["type"].as_str().unwrap_or("another").to_owned();
-        return Err(Error::Unusable(tr!(
+        return Err(Error::Invalid(tr!(
             "expected byte-pair encoding, which has merges, found {kind}",
             "マージのあるバイト対符号化（BPE）が必要ですが、{kind} です"
         )));
     };
     let doing = tr!("cutting a text into words", "文章を語に分ける");
-    let words = guarded.ask(&doing, || {
+    let words = guarded.run(&doing, || {
         let mut normalised = NormalizedString::from(text);
         if let Some(normalizer) = inner.get_normalizer() {
             normalizer.normalize(&mut normalised)?;
@@ -146,13 +146,14 @@ pub fn merges(json: &str, text: &str) -> Result<Vec<MergedWord>, Error> {
         let splits = cut.get_splits(OffsetReferential::Original, OffsetType::Byte);
         Ok(splits.into_iter().map(|(word, ..)| word.to_owned()).collect::<Vec<String>>())
     })?;
-    let found: Vec<MergedWord> = words.iter().filter(|word| !word.is_empty()).map(|word| merges.word(word)).collect();
+    let found: Vec<MergedWord> =
+        words.iter().filter(|word| !word.is_empty()).map(|word| merges.merge_word(word)).collect();
     for word in &found {
-        let own = guarded.ask(&doing, || inner.get_model().tokenize(&word.text))?;
+        let own = guarded.run(&doing, || inner.get_model().tokenize(&word.text))?;
         // Unknown characters may be one token together.
         let is_same = own.iter().map(|token| &token.value).eq(&word.tokens);
         if !is_same && !own.iter().any(|token| Some(&token.value) == merges.unknown.as_ref()) {
-            return Err(Error::Unusable(tr!(
+            return Err(Error::Invalid(tr!(
                 "the tokens of {:?} are not those of its merges: the tokenizer cuts in another way",
                 "{:?} のトークンがマージの結果と一致しません。このトークナイザーは別の方法で分割します",
                 word.text
@@ -164,24 +165,25 @@ pub fn merges(json: &str, text: &str) -> Result<Vec<MergedWord>, Error> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::learn::TokenizerConfig;
-    use super::super::pipeline::{TextForm, Unit};
+    use super::super::pipeline::{NormalizationForm, TokenizationUnit};
     use super::super::tokenizer::TextTokenizer;
+    use super::super::training::TokenizerConfig;
     use super::*;
 
-    fn trained(unit: Unit) -> TextTokenizer {
+    fn trained(unit: TokenizationUnit) -> TextTokenizer {
         let texts = [
             "The film was great, really great!",
             "the food was not good, the film was slow.",
             "この映画は良かったです。",
         ];
-        let config = TokenizerConfig { vocab_size: 380, min_frequency: 1, form: TextForm::Folded, unit };
+        let config =
+            TokenizerConfig { vocab_size: 380, min_frequency: 1, form: NormalizationForm::NfkcLowercase, unit };
         TextTokenizer::train(&texts, &config).unwrap()
     }
 
     #[test]
     fn merges_end_with_the_tokens_of_the_text() {
-        let tokenizer = trained(Unit::Subwords);
+        let tokenizer = trained(TokenizationUnit::Subwords);
         let json = tokenizer.to_json().unwrap();
         for text in ["the film was greatest", "この映画 xyz 🎉", "", "a"] {
             let words = merges(&json, text).unwrap();
@@ -207,7 +209,7 @@ mod tests {
 
     #[test]
     fn what_has_no_merges_says_so() {
-        let json = trained(Unit::Words).to_json().unwrap();
+        let json = trained(TokenizationUnit::Words).to_json().unwrap();
         assert!(merges(&json, "the film").unwrap_err().to_string().contains("byte-pair"));
         assert!(merges("{}", "the film").is_err());
     }

@@ -20,32 +20,32 @@
 //! - `windows`: long texts in windows
 //! - `words`: tokens to words for display
 
-mod by_word;
-mod encoded;
 mod error;
-mod guarded;
 mod japanese;
-mod learn;
 mod marian;
 mod merges;
 mod pattern;
 mod pipeline;
 mod pretrained;
 mod script;
-mod sentence_pieces;
+mod sentencepiece;
+mod token_sequence;
 mod tokenizer;
 mod tokenizer_file;
+mod training;
+mod validated;
 mod windows;
+mod word_cache;
 mod words;
 
-pub use encoded::Encoded;
 pub use error::TokenizerError;
-pub use learn::TokenizerConfig;
 pub use merges::{Merge, MergedWord, merges};
-pub use pipeline::{CLS, SEP, TextForm, UNK, Unit};
-pub use pretrained::{Encoding, Frame, PretrainedTokenizer, WordPieceOptions};
+pub use pipeline::{CLS, NormalizationForm, SEP, TokenizationUnit, UNK};
+pub use pretrained::{Encoding, PretrainedTokenizer, SpecialTokens, WordPieceOptions};
 pub(crate) use script::is_unspaced;
-pub use script::unspaced_share;
+pub use script::unspaced_fraction;
+pub use token_sequence::TokenSequence;
 pub use tokenizer::TextTokenizer;
+pub use training::TokenizerConfig;
 pub use windows::windows;
-pub use words::{WordSpan, words_of};
+pub use words::{WordSpan, word_spans};

@@ -9,15 +9,15 @@ use fancy_regex::{Expr, Regex};
 
 /// Single characters that an expression stands for when every `{n}` is written out. Each may be a class with hundreds
 /// of states.
-const MOST_LEAVES: f64 = 2000.0;
+const MAX_LEAVES: f64 = 2000.0;
 /// Ways to match at a place that do not depend on the text's length.
-const MOST_WAYS: f64 = 10_000.0;
+const MAX_WAYS: f64 = 10_000.0;
 /// The power of the text's length with which the ways may grow.
-const MOST_DEGREE: f64 = 2.0;
+const MAX_DEGREE: f64 = 2.0;
 
 /// What was found of a part of an expression.
 #[derive(Clone, Copy)]
-struct Judged {
+struct PatternCost {
     /// Characters that it matches at least.
     least: f64,
     /// Single characters with every `{n}` written out.
@@ -32,14 +32,21 @@ struct Judged {
     is_explosive: bool,
 }
 
-impl Judged {
-    fn leaf(characters: f64) -> Judged {
-        Judged { least: characters, leaves: characters, ways: 1.0, degree: 0.0, is_hard: false, is_explosive: false }
+impl PatternCost {
+    fn leaf(characters: f64) -> PatternCost {
+        PatternCost {
+            least: characters,
+            leaves: characters,
+            ways: 1.0,
+            degree: 0.0,
+            is_hard: false,
+            is_explosive: false,
+        }
     }
 
     /// One after the other.
-    fn then(self, next: Judged) -> Judged {
-        Judged {
+    fn concat(self, next: PatternCost) -> PatternCost {
+        PatternCost {
             least: self.least + next.least,
             leaves: self.leaves + next.leaves,
             ways: self.ways * next.ways,
@@ -50,8 +57,8 @@ impl Judged {
     }
 
     /// One or the other.
-    fn or(self, other: Judged) -> Judged {
-        Judged {
+    fn alternate(self, other: PatternCost) -> PatternCost {
+        PatternCost {
             least: self.least.min(other.least),
             leaves: self.leaves + other.leaves,
             ways: self.ways + other.ways,
@@ -61,12 +68,12 @@ impl Judged {
         }
     }
 
-    fn repeated(self, lo: usize, hi: usize) -> Judged {
+    fn repeat(self, lo: usize, hi: usize) -> PatternCost {
         let least = self.least * lo as f64;
         if hi == usize::MAX {
             let has_choice = self.ways > 1.0 || self.degree > 0.0 || self.least == 0.0;
             let leaves = self.leaves * lo.max(1) as f64;
-            return Judged {
+            return PatternCost {
                 least,
                 leaves,
                 ways: 1.0,
@@ -77,27 +84,27 @@ impl Judged {
         }
         let times = hi as f64;
         let ways = (1.0 + times - lo as f64) * self.ways.powf(times);
-        Judged { least, leaves: self.leaves * times, ways, degree: self.degree * times, ..self }
+        PatternCost { least, leaves: self.leaves * times, ways, degree: self.degree * times, ..self }
     }
 }
 
-fn judge(expression: &Expr) -> Option<Judged> {
-    let nothing = Judged::leaf(0.0);
+fn pattern_cost(expression: &Expr) -> Option<PatternCost> {
+    let nothing = PatternCost::leaf(0.0);
     Some(match expression {
         Expr::Empty | Expr::Assertion(_) => nothing,
-        Expr::Any { .. } => Judged::leaf(1.0),
-        Expr::Literal { val, .. } => Judged::leaf(val.chars().count() as f64),
-        Expr::Delegate { size, .. } => Judged { least: *size as f64, ..Judged::leaf(1.0) },
-        Expr::Concat(parts) => parts.iter().try_fold(nothing, |all, part| Some(all.then(judge(part)?)))?,
+        Expr::Any { .. } => PatternCost::leaf(1.0),
+        Expr::Literal { val, .. } => PatternCost::leaf(val.chars().count() as f64),
+        Expr::Delegate { size, .. } => PatternCost { least: *size as f64, ..PatternCost::leaf(1.0) },
+        Expr::Concat(parts) => parts.iter().try_fold(nothing, |all, part| Some(all.concat(pattern_cost(part)?)))?,
         Expr::Alt(parts) => {
-            let mut judged = parts.iter().map(judge);
+            let mut judged = parts.iter().map(pattern_cost);
             let first = judged.next()??;
-            judged.try_fold(first, |all, part| Some(all.or(part?)))?
+            judged.try_fold(first, |all, part| Some(all.alternate(part?)))?
         }
-        Expr::Group(child) => judge(child)?,
-        Expr::AtomicGroup(child) => Judged { is_hard: true, ..judge(child)? },
-        Expr::LookAround(child, _) => Judged { least: 0.0, is_hard: true, ..judge(child)? },
-        Expr::Repeat { child, lo, hi, .. } => judge(child)?.repeated(*lo, *hi),
+        Expr::Group(child) => pattern_cost(child)?,
+        Expr::AtomicGroup(child) => PatternCost { is_hard: true, ..pattern_cost(child)? },
+        Expr::LookAround(child, _) => PatternCost { least: 0.0, is_hard: true, ..pattern_cost(child)? },
+        Expr::Repeat { child, lo, hi, .. } => pattern_cost(child)?.repeat(*lo, *hi),
         // References, conditions and calls: no tokenizer's cuts need them, and their cost cannot be told.
         _ => return None,
     })
@@ -107,18 +114,18 @@ fn judge(expression: &Expr) -> Option<Judged> {
 ///
 /// # Errors
 /// What is wrong with it, if it is no expression or could take for ever.
-pub(super) fn check(pattern: &str, is_known: bool) -> Result<usize, String> {
+pub(super) fn check_pattern(pattern: &str, is_known: bool) -> Result<usize, String> {
     let no_regex =
         |error: fancy_regex::Error| tr!("not a regular expression: {error}", "正規表現として読めません: {error}");
     let tree = Expr::parse_tree(pattern).map_err(no_regex)?;
-    let Some(judged) = judge(&tree.expr) else {
+    let Some(judged) = pattern_cost(&tree.expr) else {
         return Err(tr!(
             "expected a regular expression without references, conditions and calls of groups",
             "後方参照・条件・グループの呼び出しを含まない正規表現が必要です"
         ));
     };
-    let is_large = judged.leaves > MOST_LEAVES;
-    let is_slow = judged.is_hard && (judged.is_explosive || judged.ways > MOST_WAYS || judged.degree > MOST_DEGREE);
+    let is_large = judged.leaves > MAX_LEAVES;
+    let is_slow = judged.is_hard && (judged.is_explosive || judged.ways > MAX_WAYS || judged.degree > MAX_DEGREE);
     if !is_known && (is_large || is_slow) {
         return Err(tr!(
             "expected a regular expression that is fast on every text; this one may match in too many ways",
@@ -134,7 +141,7 @@ pub(super) fn check(pattern: &str, is_known: bool) -> Result<usize, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::check;
+    use super::check_pattern;
 
     #[test]
     fn usual_patterns_pass() {
@@ -157,7 +164,7 @@ mod tests {
             (r"(a+)+b", 2),
         ];
         for (pattern, least) in patterns {
-            assert_eq!(check(pattern, false), Ok(least), "{pattern}");
+            assert_eq!(check_pattern(pattern, false), Ok(least), "{pattern}");
         }
     }
 
@@ -179,8 +186,8 @@ mod tests {
             r"(?<x>a\g<x>?b)",
             r"(a)?(?(1)b|c)",
         ] {
-            assert!(check(pattern, false).is_err(), "{pattern}");
+            assert!(check_pattern(pattern, false).is_err(), "{pattern}");
         }
-        assert!(check(&"(".repeat(3000), false).is_err());
+        assert!(check_pattern(&"(".repeat(3000), false).is_err());
     }
 }

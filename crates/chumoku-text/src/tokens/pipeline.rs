@@ -20,7 +20,7 @@ pub const UNK: &str = "[UNK]";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Unit {
+pub enum TokenizationUnit {
     /// Parts of words: frequent words whole, rare ones in pieces.
     Subwords,
     /// Characters.
@@ -29,7 +29,7 @@ pub enum Unit {
     Words,
 }
 
-impl Unit {
+impl TokenizationUnit {
     /// What they are called in files, which are English.
     pub fn noun(self) -> &'static str {
         self.noun_in(Lang::En)
@@ -38,9 +38,9 @@ impl Unit {
     /// What people call them.
     pub fn noun_in(self, lang: Lang) -> &'static str {
         match self {
-            Unit::Subwords => lang.pick("parts of words", "サブワード"),
-            Unit::Characters => lang.pick("characters", "文字"),
-            Unit::Words => lang.pick("words", "単語"),
+            TokenizationUnit::Subwords => lang.pick("parts of words", "サブワード"),
+            TokenizationUnit::Characters => lang.pick("characters", "文字"),
+            TokenizationUnit::Words => lang.pick("words", "単語"),
         }
     }
 }
@@ -48,36 +48,41 @@ impl Unit {
 /// What is done to texts before they are cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum TextForm {
+pub enum NormalizationForm {
     /// NFKC, lower case, and white space as one space: to be understood.
-    Folded,
+    NfkcLowercase,
     /// NFKC and white space as one space; digits one by one: to be turned into another text.
-    Compatible,
+    Nfkc,
     /// As they are, but for white space; digits one by one: to be written.
-    Kept,
+    CollapsedSpaces,
     /// As they are, each line end and space too; digits one by one: to be continued.
-    Exact,
+    Unchanged,
 }
 
-impl TextForm {
-    pub(super) const ALL: [TextForm; 4] = [TextForm::Folded, TextForm::Compatible, TextForm::Kept, TextForm::Exact];
+impl NormalizationForm {
+    pub(super) const ALL: [NormalizationForm; 4] = [
+        NormalizationForm::NfkcLowercase,
+        NormalizationForm::Nfkc,
+        NormalizationForm::CollapsedSpaces,
+        NormalizationForm::Unchanged,
+    ];
 
     /// Whether `[CLS]` ends a text, as translators have it, or begins it.
     fn ends_with_cls(self) -> bool {
-        matches!(self, TextForm::Compatible | TextForm::Kept)
+        matches!(self, NormalizationForm::Nfkc | NormalizationForm::CollapsedSpaces)
     }
 }
 
 /// The regular expression that cuts a text into characters. It means the same to `fancy-regex` and to Oniguruma, with which
 /// the Python package reads it: no groups with flags.
-const CHARACTER: &str = r"[\s\S]";
+const CHARACTER_PATTERN: &str = r"[\s\S]";
 /// The same as it was written before.
-const EARLIER_CHARACTER: &str = r"(?s:.)";
+const LEGACY_CHARACTER_PATTERN: &str = r"(?s:.)";
 
 /// The regular expression of the pieces that texts are cut into before merging, of the same means.
-fn cut(form: TextForm, unit: Unit) -> String {
-    if unit == Unit::Characters {
-        return CHARACTER.to_owned();
+fn split_pattern(form: NormalizationForm, unit: TokenizationUnit) -> String {
+    if unit == TokenizationUnit::Characters {
+        return CHARACTER_PATTERN.to_owned();
     }
     // Runs are bounded, so that merging stays fast on a text that is one endless word.
     const UNSPACED: &str = r"\p{Han}\p{Hiragana}\p{Katakana}ー々〆\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}";
@@ -88,7 +93,7 @@ fn cut(form: TextForm, unit: Unit) -> String {
             r"▁?['’]?(?:(?![{UNSPACED}])[\p{{L}}\p{{M}}]){{1,64}}(?:['’](?:(?![{UNSPACED}])[\p{{L}}\p{{M}}]){{1,16}})*"
         ),
         // Numbers that are written are made of digits, as every number is that training has not seen.
-        if form == TextForm::Folded { r"▁?\p{N}{1,4}" } else { r"▁?\p{N}" }.to_owned(),
+        if form == NormalizationForm::NfkcLowercase { r"▁?\p{N}{1,4}" } else { r"▁?\p{N}" }.to_owned(),
         r"▁?[^▁\p{L}\p{M}\p{N}]{1,16}".to_owned(),
         r"▁".to_owned(),
     ]
@@ -96,17 +101,18 @@ fn cut(form: TextForm, unit: Unit) -> String {
 }
 
 /// Whether the regular expression makes every character a token.
-pub(super) fn cuts_into_characters(pattern: &str) -> bool {
-    [CHARACTER, EARLIER_CHARACTER].contains(&pattern)
+pub(super) fn splits_into_characters(pattern: &str) -> bool {
+    [CHARACTER_PATTERN, LEGACY_CHARACTER_PATTERN].contains(&pattern)
 }
 
 /// Whether this program writes the regular expression, or did.
-pub(super) fn is_ours(pattern: &str) -> bool {
-    pattern == EARLIER_CHARACTER || TextForm::ALL.iter().any(|&form| pattern == cut(form, Unit::Subwords))
+pub(super) fn is_builtin_pattern(pattern: &str) -> bool {
+    pattern == LEGACY_CHARACTER_PATTERN
+        || NormalizationForm::ALL.iter().any(|&form| pattern == split_pattern(form, TokenizationUnit::Subwords))
 }
 
 /// How texts are normalised and cut, in the format of `tokenizer.json`.
-pub(super) fn pipeline(form: TextForm, unit: Unit) -> Value {
+pub(super) fn pipeline(form: NormalizationForm, unit: TokenizationUnit) -> Value {
     let folding = [json!({ "type": "NFKC" }), json!({ "type": "Lowercase" })];
     let spacing = [
         json!({ "type": "Replace", "pattern": { "Regex": r"\s+" }, "content": " " }),
@@ -114,13 +120,13 @@ pub(super) fn pipeline(form: TextForm, unit: Unit) -> Value {
     ];
     let prepend = [json!({ "type": "Prepend", "prepend": "▁" })];
     let underscore = [json!({ "type": "Replace", "pattern": { "String": " " }, "content": "▁" })];
-    let spaces_are_kept = form == TextForm::Exact;
+    let spaces_are_kept = form == NormalizationForm::Unchanged;
     // A character needs no sign of the word's beginning.
-    let is_prepended = !spaces_are_kept && unit != Unit::Characters;
+    let is_prepended = !spaces_are_kept && unit != TokenizationUnit::Characters;
     let folding = match form {
-        TextForm::Folded => &folding[..],
-        TextForm::Compatible => &folding[..1],
-        TextForm::Kept | TextForm::Exact => &[],
+        NormalizationForm::NfkcLowercase => &folding[..],
+        NormalizationForm::Nfkc => &folding[..1],
+        NormalizationForm::CollapsedSpaces | NormalizationForm::Unchanged => &[],
     };
     let spacing = if spaces_are_kept { &[][..] } else { &spacing };
     let normalizers = [folding, spacing, if is_prepended { &prepend } else { &[] }, &underscore].concat();
@@ -139,7 +145,7 @@ pub(super) fn pipeline(form: TextForm, unit: Unit) -> Value {
         "added_tokens": [],
         "normalizer": { "type": "Sequence", "normalizers": normalizers },
         "pre_tokenizer": {
-            "type": "Split", "pattern": { "Regex": cut(form, unit) }, "behavior": "Isolated", "invert": false
+            "type": "Split", "pattern": { "Regex": split_pattern(form, unit) }, "behavior": "Isolated", "invert": false
         },
         "post_processor": null,
         "decoder": { "type": "Sequence", "decoders": decoders },
@@ -148,7 +154,7 @@ pub(super) fn pipeline(form: TextForm, unit: Unit) -> Value {
 }
 
 /// A special token, as `tokenizer.json` has it.
-pub(super) fn special(id: usize, content: &str) -> Value {
+pub(super) fn special_token_entry(id: usize, content: &str) -> Value {
     json!({
         "id": id, "content": content, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false,
         "special": true
@@ -157,8 +163,8 @@ pub(super) fn special(id: usize, content: &str) -> Value {
 
 /// Adds to a `tokenizer.json` its special tokens, whose ids are their places, and where `[CLS]` goes: what the Python
 /// package makes of a text is then what the model is given.
-pub(super) fn finish(json: &mut Value, names: &[&str], form: TextForm) {
-    json["added_tokens"] = names.iter().enumerate().map(|(id, content)| special(id, content)).collect();
+pub(super) fn add_special_tokens(json: &mut Value, names: &[&str], form: NormalizationForm) {
+    json["added_tokens"] = names.iter().enumerate().map(|(id, content)| special_token_entry(id, content)).collect();
     let cls = |type_id: u32| json!({ "SpecialToken": { "id": CLS, "type_id": type_id } });
     let text = |id: &str, type_id: u32| json!({ "Sequence": { "id": id, "type_id": type_id } });
     let (single, pair) = match form.ends_with_cls() {
@@ -175,29 +181,33 @@ pub(super) fn finish(json: &mut Value, names: &[&str], form: TextForm) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::learn::TokenizerConfig;
     use super::super::tokenizer::TextTokenizer;
+    use super::super::training::TokenizerConfig;
     use super::*;
 
     #[test]
     fn texts_to_be_written_come_back() {
         let texts = ["The Film was GREAT on 20 Nov. 2026!", "２０２６年１１月２０日（金）、「よい」です。", "x"];
-        let unit = Unit::Subwords;
-        let config = TokenizerConfig { vocab_size: 400, min_frequency: 1, form: TextForm::Kept, unit };
+        let unit = TokenizationUnit::Subwords;
+        let config =
+            TokenizerConfig { vocab_size: 400, min_frequency: 1, form: NormalizationForm::CollapsedSpaces, unit };
         let tokenizer = TextTokenizer::train(&texts, &config).unwrap();
         for text in texts.into_iter().chain(["Zoë said: ½ €5 🎉", "(a) b", "  a\t b ", "ｶﾞ　x", ""]) {
             let ids = tokenizer.encode(text).unwrap().ids;
             let spaced = text.split_whitespace().collect::<Vec<_>>().join(" ");
             assert_eq!(tokenizer.decode(&ids).unwrap(), spaced);
         }
-        for unit in [Unit::Subwords, Unit::Characters] {
-            for form in [TextForm::Kept, TextForm::Exact] {
+        for unit in [TokenizationUnit::Subwords, TokenizationUnit::Characters] {
+            for form in [NormalizationForm::CollapsedSpaces, NormalizationForm::Unchanged] {
                 let tokenizer = TextTokenizer::train(&texts, &TokenizerConfig { form, unit, ..config }).unwrap();
                 for text in texts.into_iter().chain([" a\t b \n\n c", "", "\r\n  x", "鬱 Zoë 🎉"]) {
                     let ids = tokenizer.encode(text).unwrap().ids;
                     let spaced = text.split_whitespace().collect::<Vec<_>>().join(" ");
-                    assert_eq!(tokenizer.decode(&ids).unwrap(), if form == TextForm::Exact { text } else { &spaced });
-                    if unit == Unit::Characters && texts.contains(&text) {
+                    assert_eq!(
+                        tokenizer.decode(&ids).unwrap(),
+                        if form == NormalizationForm::Unchanged { text } else { &spaced }
+                    );
+                    if unit == TokenizationUnit::Characters && texts.contains(&text) {
                         assert_eq!(ids.len(), text.chars().count());
                     }
                 }
@@ -205,15 +215,15 @@ mod tests {
         }
         // Each digit is a token of its own.
         let digits = tokenizer.encode("2026").unwrap();
-        assert_eq!(digits.units.iter().collect::<std::collections::HashSet<_>>().len(), 4);
+        assert_eq!(digits.word_ids.iter().collect::<std::collections::HashSet<_>>().len(), 4);
         // A sequence that stops within a character.
         assert_eq!(tokenizer.decode(&tokenizer.encode("🎉").unwrap().ids[..2]).unwrap(), "\u{FFFD}");
     }
 
     #[test]
     fn sources_are_read_alike_in_every_width_but_not_in_every_case() {
-        for unit in [Unit::Subwords, Unit::Characters] {
-            let config = TokenizerConfig { vocab_size: 400, min_frequency: 1, form: TextForm::Compatible, unit };
+        for unit in [TokenizationUnit::Subwords, TokenizationUnit::Characters] {
+            let config = TokenizerConfig { vocab_size: 400, min_frequency: 1, form: NormalizationForm::Nfkc, unit };
             let tokenizer = TextTokenizer::train(&["Abc 2026 アイウ"], &config).unwrap();
             let ids = |text| tokenizer.encode(text).unwrap().ids;
             assert_eq!(ids("Ａbc　２０２６ ｱｲｳ"), ids("Abc 2026 アイウ"));

@@ -1,8 +1,8 @@
 //! The tokenizer of a pretrained model, as its makers published it: `tokenizer.json`, or BERT's `vocab.txt`.
 
-use super::error::{TokenizerError as Error, problem};
-use super::guarded::{Guarded, spans};
-use super::pipeline::special as special_token;
+use super::error::{TokenizerError as Error, library_error};
+use super::pipeline::special_token_entry as special_token;
+use super::validated::{ValidatedTokenizer, token_spans};
 use crate::tr;
 use rayon::prelude::*;
 use serde_json::{Map, Value, json};
@@ -16,31 +16,31 @@ pub struct Encoding {
     /// The token ids.
     pub ids: Vec<u32>,
     /// Each token's kind: 0, or 1 in the second text of a pair.
-    pub types: Vec<u32>,
+    pub type_ids: Vec<u32>,
     /// Each token's bytes in the text; empty at 0 for a token that stands for none of it.
     pub spans: Vec<(usize, usize)>,
     /// Whether the token is one that the tokenizer puts around a text, such as `[CLS]`.
-    pub special: Vec<bool>,
+    pub special_mask: Vec<bool>,
     /// For each token the number of the unit that the text was cut into before merging.
-    pub units: Vec<u32>,
+    pub word_ids: Vec<u32>,
     /// Tokens of the text that were cut off its end, because there may be no more.
-    pub cut: usize,
+    pub truncated: usize,
 }
 
 /// The tokens that a model is given around those of every text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Frame {
+pub struct SpecialTokens {
     /// Before the text: `[CLS]`, say.
-    pub before: Vec<u32>,
+    pub prefix: Vec<u32>,
     /// Behind it: `[SEP]`, say.
-    pub after: Vec<u32>,
+    pub suffix: Vec<u32>,
 }
 
-impl Frame {
+impl SpecialTokens {
     /// Number of its tokens.
     pub fn len(&self) -> usize {
-        self.before.len() + self.after.len()
+        self.prefix.len() + self.suffix.len()
     }
 
     /// Whether nothing stands around texts.
@@ -49,15 +49,15 @@ impl Frame {
     }
 
     /// The tokens of a text with those around it.
-    pub fn around(&self, ids: &[u32]) -> Vec<u32> {
-        [&self.before, ids, &self.after].concat()
+    pub fn wrap(&self, ids: &[u32]) -> Vec<u32> {
+        [&self.prefix, ids, &self.suffix].concat()
     }
 }
 
 /// A tokenizer that somebody else made.
 #[derive(Clone, Debug)]
 pub struct PretrainedTokenizer {
-    guarded: Guarded,
+    guarded: ValidatedTokenizer,
 }
 
 /// How `vocab.txt` is to be read.
@@ -86,7 +86,7 @@ impl PretrainedTokenizer {
     /// # Errors
     /// If it is not one, or could take all memory or all time.
     pub fn from_json(json: &str) -> Result<Self, Error> {
-        Ok(PretrainedTokenizer { guarded: Guarded::from_json(json)? })
+        Ok(PretrainedTokenizer { guarded: ValidatedTokenizer::from_json(json)? })
     }
 
     /// Reads a `tokenizer.json`, trusting nothing in it.
@@ -94,7 +94,7 @@ impl PretrainedTokenizer {
     /// # Errors
     /// If the file cannot be read, or as for [`PretrainedTokenizer::from_json`].
     pub fn read(path: &Path) -> Result<Self, Error> {
-        Guarded::read(path, PretrainedTokenizer::from_json, |found| Some(&mut found.guarded))
+        ValidatedTokenizer::read(path, PretrainedTokenizer::from_json, |found| Some(&mut found.guarded))
     }
 
     /// Reads a `vocab.txt`: BERT's word pieces, one a line, numbered from 0.
@@ -102,16 +102,20 @@ impl PretrainedTokenizer {
     /// # Errors
     /// If the file cannot be read, or lacks `[UNK]`, `[CLS]` or `[SEP]`.
     pub fn read_word_pieces(path: &Path, options: WordPieceOptions) -> Result<Self, Error> {
-        Guarded::read(path, |text| PretrainedTokenizer::of_word_pieces(text, options), |found| Some(&mut found.guarded))
+        ValidatedTokenizer::read(
+            path,
+            |text| PretrainedTokenizer::from_word_pieces(text, options),
+            |found| Some(&mut found.guarded),
+        )
     }
 
-    fn of_word_pieces(text: &str, options: WordPieceOptions) -> Result<Self, Error> {
+    fn from_word_pieces(text: &str, options: WordPieceOptions) -> Result<Self, Error> {
         // Of a piece that stands twice the last number holds, as in the program that wrote the file.
         let vocab: Map<String, Value> =
             text.lines().enumerate().map(|(id, piece)| (piece.trim_end().to_owned(), id.into())).collect();
         let special = ["[CLS]", "[SEP]", "[UNK]", "[PAD]", "[MASK]"];
         if let Some(missing) = special[..3].iter().find(|&&token| !vocab.contains_key(token)) {
-            return Err(Error::Unusable(tr!(
+            return Err(Error::Invalid(tr!(
                 "expected a line {missing} among BERT's word pieces, found none",
                 "BERT の語彙に {missing} の行が必要ですが、ありません"
             )));
@@ -140,19 +144,19 @@ impl PretrainedTokenizer {
             "model": { "type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
                        "max_input_chars_per_word": 100, "vocab": vocab }
         });
-        Ok(PretrainedTokenizer { guarded: Guarded::of_value(file)? })
+        Ok(PretrainedTokenizer { guarded: ValidatedTokenizer::from_json_value(file)? })
     }
 
     /// The same for language models: a text that spells a special token is that token, as in transformers.
     #[must_use]
-    pub fn reading_special_tokens(mut self) -> Self {
+    pub fn parsing_special_tokens(mut self) -> Self {
         self.guarded.inner.set_encode_special_tokens(false);
         self
     }
 
     /// The same, putting nothing around texts.
     #[must_use]
-    pub fn without_frame(mut self) -> Self {
+    pub fn without_special_tokens(mut self) -> Self {
         self.guarded.inner.with_post_processor(None::<PostProcessorWrapper>);
         self
     }
@@ -162,12 +166,12 @@ impl PretrainedTokenizer {
     /// # Errors
     /// If it cannot be written as JSON.
     pub fn to_json(&self) -> Result<String, Error> {
-        self.guarded.inner.to_string(true).map_err(problem("writing"))
+        self.guarded.inner.to_string(true).map_err(library_error("writing"))
     }
 
     /// One more than the largest token id.
-    pub fn end_of_ids(&self) -> usize {
-        self.guarded.end_of_ids()
+    pub fn id_bound(&self) -> usize {
+        self.guarded.id_bound()
     }
 
     /// The id of a token, as it stands in the vocabulary.
@@ -182,30 +186,30 @@ impl PretrainedTokenizer {
 
     /// The token of an id, to be shown: its text, where the vocabulary spells bytes and these are whole characters, else as
     /// it stands there.
-    pub fn shown(&self, id: u32) -> String {
-        self.guarded.shown(id, self.guarded.spells_bytes())
+    pub fn display_token(&self, id: u32) -> String {
+        self.guarded.display_token(id, self.guarded.is_byte_level())
     }
 
     /// The tokens of a text with those around it, at most `most` in all: what is too long loses its end.
     ///
     /// # Errors
     /// If the tokenizer cannot cut the text.
-    pub fn encode(&self, text: &str, most: usize) -> Result<Encoding, Error> {
+    pub fn encode(&self, text: &str, max_tokens: usize) -> Result<Encoding, Error> {
         let whole = self.guarded.encode(text, true)?;
         let special: Vec<bool> = whole.get_special_tokens_mask().iter().map(|&mask| mask == 1).collect();
-        let cut = special.len().saturating_sub(most);
+        let cut = special.len().saturating_sub(max_tokens);
         // What is put before the text and behind it stays.
         let behind = special.iter().rev().take_while(|&&special| special).count();
         let end = special.len() - behind;
         let kept = (0..end.saturating_sub(cut)).chain(end..special.len());
-        let spans = spans(&whole, text);
-        let mut tokens = Encoding { cut, ..Encoding::default() };
-        for i in kept.take(most) {
+        let spans = token_spans(&whole, text);
+        let mut tokens = Encoding { truncated: cut, ..Encoding::default() };
+        for i in kept.take(max_tokens) {
             tokens.ids.push(whole.get_ids()[i]);
-            tokens.types.push(whole.get_type_ids()[i]);
+            tokens.type_ids.push(whole.get_type_ids()[i]);
             tokens.spans.push(if special[i] { (0, 0) } else { spans[i] });
-            tokens.special.push(special[i]);
-            tokens.units.push(whole.get_word_ids()[i].unwrap_or(0));
+            tokens.special_mask.push(special[i]);
+            tokens.word_ids.push(whole.get_word_ids()[i].unwrap_or(0));
         }
         Ok(tokens)
     }
@@ -214,16 +218,16 @@ impl PretrainedTokenizer {
     ///
     /// # Errors
     /// If the tokenizer cannot cut a text.
-    pub(super) fn frame(&self) -> Result<Frame, Error> {
+    pub(super) fn special_tokens(&self) -> Result<SpecialTokens, Error> {
         let framed = self.encode("a", usize::MAX)?;
         let around = |special: &mut dyn Iterator<Item = &bool>| special.take_while(|&&special| special).count();
-        let before = around(&mut framed.special.iter());
-        let after = around(&mut framed.special[before..].iter().rev());
+        let before = around(&mut framed.special_mask.iter());
+        let after = around(&mut framed.special_mask[before..].iter().rev());
         let (before, rest) = framed.ids.split_at(before);
-        Ok(Frame { before: before.to_vec(), after: rest[rest.len() - after..].to_vec() })
+        Ok(SpecialTokens { prefix: before.to_vec(), suffix: rest[rest.len() - after..].to_vec() })
     }
 
-    pub(super) fn into_guarded(self) -> Guarded {
+    pub(super) fn into_validated(self) -> ValidatedTokenizer {
         self.guarded
     }
 
@@ -231,8 +235,8 @@ impl PretrainedTokenizer {
     ///
     /// # Errors
     /// As for [`PretrainedTokenizer::encode`].
-    pub fn encode_all(&self, texts: &[&str], most: usize) -> Result<Vec<Encoding>, Error> {
-        texts.par_iter().map(|text| self.encode(text, most)).collect()
+    pub fn encode_all(&self, texts: &[&str], max_tokens: usize) -> Result<Vec<Encoding>, Error> {
+        texts.par_iter().map(|text| self.encode(text, max_tokens)).collect()
     }
 
     /// The text of tokens. Bytes that are no UTF-8 become U+FFFD.
@@ -263,7 +267,7 @@ mod tests {
         let tokens = tokenizer.encode("The films 日本, góod.", 512).unwrap();
         assert_eq!(tokens.ids, [2, 7, 5, 6, 10, 11, 1, 8, 9, 3]);
         assert_eq!(tokens.spans[1..4], [(0, 3), (4, 8), (8, 9)]);
-        assert_eq!(tokens.special.iter().filter(|&&special| special).count(), 2);
+        assert_eq!(tokens.special_mask.iter().filter(|&&special| special).count(), 2);
         let cased = WordPieceOptions { lowercase: false, ..WordPieceOptions::default() };
         assert_eq!(of(PIECES, cased).encode("The film", 512).unwrap().ids, [2, 1, 5, 3]);
     }
@@ -272,7 +276,7 @@ mod tests {
     fn what_is_too_long_loses_its_end_and_keeps_its_frame() {
         let tokenizer = of(PIECES, WordPieceOptions::default());
         let tokens = tokenizer.encode("film the good film", 4).unwrap();
-        assert_eq!((tokens.ids, tokens.cut), (vec![2, 5, 7, 3], 2));
+        assert_eq!((tokens.ids, tokens.truncated), (vec![2, 5, 7, 3], 2));
         for most in 0..3 {
             assert!(tokenizer.encode("film the good film", most).unwrap().ids.len() <= most);
         }
@@ -281,7 +285,7 @@ mod tests {
 
     #[test]
     fn without_its_frame_a_text_is_its_own_tokens() {
-        let tokenizer = of(PIECES, WordPieceOptions::default()).without_frame();
+        let tokenizer = of(PIECES, WordPieceOptions::default()).without_special_tokens();
         assert_eq!(tokenizer.encode("The films", 512).unwrap().ids, [7, 5, 6]);
         assert!(tokenizer.encode("", 512).unwrap().ids.is_empty());
     }
@@ -297,7 +301,7 @@ mod tests {
         let tokenizer = of(PIECES, WordPieceOptions::default());
         let again = PretrainedTokenizer::from_json(&tokenizer.to_json().unwrap()).unwrap();
         assert_eq!(again.encode("the films", 9).unwrap(), tokenizer.encode("the films", 9).unwrap());
-        assert_eq!(again.end_of_ids(), 12);
+        assert_eq!(again.id_bound(), 12);
         assert_eq!(again.id("film"), Some(5));
     }
 

@@ -10,7 +10,7 @@ pub(crate) fn is_unspaced(c: char) -> bool {
 }
 
 /// The share of letters that belong to scripts written without spaces, over a sample of texts; 0 without letters.
-pub fn unspaced_share<'a>(texts: impl IntoIterator<Item = &'a str>) -> f64 {
+pub fn unspaced_fraction<'a>(texts: impl IntoIterator<Item = &'a str>) -> f64 {
     const SAMPLE: usize = 1_000_000;
     let (mut unspaced, mut letters) = (0u64, 0u64);
     for c in texts.into_iter().flat_map(str::chars).filter(|c| c.is_alphabetic()).take(SAMPLE) {
@@ -26,9 +26,9 @@ mod tests {
 
     #[test]
     fn shares() {
-        assert_eq!(unspaced_share(["Hello, world 123"]), 0.0);
-        assert_eq!(unspaced_share(["映画は、とてもよかった。ｶﾅ"]), 1.0);
-        assert_eq!(unspaced_share(["ab映画"]), 0.5);
-        assert_eq!(unspaced_share(["123 …"]), 0.0);
+        assert_eq!(unspaced_fraction(["Hello, world 123"]), 0.0);
+        assert_eq!(unspaced_fraction(["映画は、とてもよかった。ｶﾅ"]), 1.0);
+        assert_eq!(unspaced_fraction(["ab映画"]), 0.5);
+        assert_eq!(unspaced_fraction(["123 …"]), 0.0);
     }
 }

@@ -1,14 +1,14 @@
 //! A `tokenizer.json` at work: from texts to tokens and back. The file is one that [`super::learn`] made, or any other that
 //! Hugging Face's library reads.
 
-use super::by_word::ByWord;
-use super::encoded::Encoded;
-use super::error::{TokenizerError as Error, problem};
-use super::guarded::{Guarded, spans};
+use super::error::{TokenizerError as Error, library_error};
 use super::marian::MarianTokenizer;
-use super::pipeline::{CLS, SEP, UNK, Unit, cuts_into_characters, special};
-use super::pretrained::{Frame, PretrainedTokenizer};
-use crate::{beside, pair, tr};
+use super::pipeline::{CLS, SEP, TokenizationUnit, UNK, special_token_entry, splits_into_characters};
+use super::pretrained::{PretrainedTokenizer, SpecialTokens};
+use super::token_sequence::TokenSequence;
+use super::validated::{ValidatedTokenizer, token_spans};
+use super::word_cache::WordCache;
+use crate::{feature_columns, pair, tr};
 use rayon::prelude::*;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -22,13 +22,13 @@ use tokenizers::models::ModelWrapper;
 /// A tokenizer at work: one that was trained here, a [`PretrainedTokenizer`], or that of a Marian translator.
 #[derive(Clone, Debug)]
 pub struct TextTokenizer {
-    engine: Engine,
-    frame: Frame,
+    engine: TokenizerEngine,
+    special_tokens: SpecialTokens,
     is_by_character: bool,
     /// The vocabulary spells bytes with letters of its own: `Ġ` is a space.
     spells_bytes: bool,
     /// Where many texts may be cut word by word.
-    by_word: Option<Arc<ByWord>>,
+    by_word: Option<Arc<WordCache>>,
     /// The token between the two texts of a pair; single texts only if there is none.
     between: Option<u32>,
     /// Whether what stands beside a text is left out.
@@ -37,43 +37,43 @@ pub struct TextTokenizer {
 
 /// What cuts texts.
 #[derive(Clone, Debug)]
-enum Engine {
+enum TokenizerEngine {
     /// The library that reads a `tokenizer.json`.
-    Library(Box<Guarded>),
+    Library(Box<ValidatedTokenizer>),
     /// SentencePiece's cutting.
-    Pieces(Arc<MarianTokenizer>),
+    SentencePiece(Arc<MarianTokenizer>),
 }
 
-impl Engine {
-    fn library(&self) -> Option<&Guarded> {
+impl TokenizerEngine {
+    fn library(&self) -> Option<&ValidatedTokenizer> {
         match self {
-            Engine::Library(guarded) => Some(guarded),
-            Engine::Pieces(_) => None,
+            TokenizerEngine::Library(guarded) => Some(guarded),
+            TokenizerEngine::SentencePiece(_) => None,
         }
     }
 
-    fn library_mut(&mut self) -> Option<&mut Guarded> {
+    fn library_mut(&mut self) -> Option<&mut ValidatedTokenizer> {
         match self {
-            Engine::Library(guarded) => Some(guarded),
-            Engine::Pieces(_) => None,
+            TokenizerEngine::Library(guarded) => Some(guarded),
+            TokenizerEngine::SentencePiece(_) => None,
         }
     }
 
     fn vocabulary(&self) -> Cow<'_, HashMap<String, u32>> {
         match self {
-            Engine::Library(guarded) => Cow::Owned(guarded.inner.get_vocab(true)),
-            Engine::Pieces(pieces) => Cow::Borrowed(pieces.ids()),
+            TokenizerEngine::Library(guarded) => Cow::Owned(guarded.inner.get_vocab(true)),
+            TokenizerEngine::SentencePiece(pieces) => Cow::Borrowed(pieces.ids()),
         }
     }
 }
 
 impl TextTokenizer {
     /// What the tokens are of one that was trained here.
-    pub fn unit(&self) -> Unit {
-        match (self.is_by_character, self.unknown()) {
-            (true, _) => Unit::Characters,
-            (false, Some(_)) => Unit::Words,
-            (false, None) => Unit::Subwords,
+    pub fn unit(&self) -> TokenizationUnit {
+        match (self.is_by_character, self.unknown_id()) {
+            (true, _) => TokenizationUnit::Characters,
+            (false, Some(_)) => TokenizationUnit::Words,
+            (false, None) => TokenizationUnit::Subwords,
         }
     }
 
@@ -82,26 +82,26 @@ impl TextTokenizer {
     /// # Errors
     /// If it is not one, has no `[CLS]`, or could take all memory or all time.
     pub fn from_json(json: &str) -> Result<Self, Error> {
-        let guarded = Guarded::from_json(json)?;
+        let guarded = ValidatedTokenizer::from_json(json)?;
         let inner = &guarded.inner;
         let Some(cls) = inner.token_to_id(CLS) else {
-            return Err(Error::Unusable(tr!(
+            return Err(Error::Invalid(tr!(
                 "expected a token {CLS} in the vocabulary, found none",
                 "語彙にトークン {CLS} が必要ですが、ありません"
             )));
         };
         let cutter = serde_json::to_value(inner.get_pre_tokenizer()).unwrap_or_default();
         let pattern = cutter["pattern"]["Regex"].as_str();
-        let is_by_character = pattern.is_some_and(cuts_into_characters);
+        let is_by_character = pattern.is_some_and(splits_into_characters);
         let normalizer = serde_json::to_value(inner.get_normalizer()).unwrap_or_default();
         // Tokens that are added and not special may hold white space.
         let are_special = inner.get_added_tokens_decoder().values().all(|token| token.special);
-        let by_word = ByWord::of(&normalizer, &cutter).filter(|_| are_special).map(Arc::new);
-        let frame = Frame { before: vec![cls], after: Vec::new() };
-        let engine = Engine::Library(Box::new(guarded));
+        let by_word = WordCache::for_pipeline(&normalizer, &cutter).filter(|_| are_special).map(Arc::new);
+        let frame = SpecialTokens { prefix: vec![cls], suffix: Vec::new() };
+        let engine = TokenizerEngine::Library(Box::new(guarded));
         Ok(TextTokenizer {
             engine,
-            frame,
+            special_tokens: frame,
             is_by_character,
             spells_bytes: false,
             by_word,
@@ -114,14 +114,14 @@ impl TextTokenizer {
     ///
     /// # Errors
     /// If it cannot cut a text.
-    pub fn of_pretrained(pretrained: PretrainedTokenizer) -> Result<Self, Error> {
-        let frame = pretrained.frame()?;
-        let guarded = pretrained.into_guarded();
-        let spells_bytes = guarded.spells_bytes();
-        let engine = Engine::Library(Box::new(guarded));
+    pub fn from_pretrained(pretrained: PretrainedTokenizer) -> Result<Self, Error> {
+        let frame = pretrained.special_tokens()?;
+        let guarded = pretrained.into_validated();
+        let spells_bytes = guarded.is_byte_level();
+        let engine = TokenizerEngine::Library(Box::new(guarded));
         Ok(TextTokenizer {
             engine,
-            frame,
+            special_tokens: frame,
             is_by_character: false,
             spells_bytes,
             by_word: None,
@@ -136,11 +136,11 @@ impl TextTokenizer {
     /// # Errors
     /// If a file cannot be read, is damaged, or of a kind that this version does not read.
     pub fn read_marian(pieces: &Path, vocabulary: &Path) -> Result<Self, Error> {
-        let engine = Engine::Pieces(Arc::new(MarianTokenizer::read(pieces, vocabulary)?));
-        let frame = Frame::default();
+        let engine = TokenizerEngine::SentencePiece(Arc::new(MarianTokenizer::read(pieces, vocabulary)?));
+        let frame = SpecialTokens::default();
         Ok(TextTokenizer {
             engine,
-            frame,
+            special_tokens: frame,
             is_by_character: false,
             spells_bytes: false,
             by_word: None,
@@ -154,7 +154,7 @@ impl TextTokenizer {
     /// # Errors
     /// If the file cannot be read, or as for [`TextTokenizer::from_json`].
     pub fn read(path: &Path) -> Result<Self, Error> {
-        Guarded::read(path, TextTokenizer::from_json, |found| found.engine.library_mut())
+        ValidatedTokenizer::read(path, TextTokenizer::from_json, |found| found.engine.library_mut())
     }
 
     /// The same tokenizer with further special tokens, which no text is cut into; their ids follow the last.
@@ -163,11 +163,11 @@ impl TextTokenizer {
     /// If it cannot be written as JSON.
     pub fn with_special(&self, tokens: &[&str]) -> Result<Self, Error> {
         let mut file: Value =
-            serde_json::from_str(&self.to_json()?).map_err(|error| Error::Unusable(error.to_string()))?;
-        for (id, &token) in (self.end_of_ids()..).zip(tokens) {
+            serde_json::from_str(&self.to_json()?).map_err(|error| Error::Invalid(error.to_string()))?;
+        for (id, &token) in (self.id_bound()..).zip(tokens) {
             file["model"]["vocab"][token] = id.into();
             if let Some(added) = file["added_tokens"].as_array_mut() {
-                added.push(special(id, token));
+                added.push(special_token_entry(id, token));
             }
         }
         TextTokenizer::from_json(&file.to_string())
@@ -176,8 +176,8 @@ impl TextTokenizer {
     /// The id of a token, as it stands in the vocabulary.
     pub fn id(&self, token: &str) -> Option<u32> {
         match &self.engine {
-            Engine::Library(guarded) => guarded.inner.token_to_id(token),
-            Engine::Pieces(pieces) => pieces.ids().get(token).copied(),
+            TokenizerEngine::Library(guarded) => guarded.inner.token_to_id(token),
+            TokenizerEngine::SentencePiece(pieces) => pieces.ids().get(token).copied(),
         }
     }
 
@@ -187,12 +187,12 @@ impl TextTokenizer {
     /// If it cannot be written as JSON.
     pub fn to_json(&self) -> Result<String, Error> {
         let library = self.engine.library().ok_or_else(|| {
-            Error::Unusable(tr!(
+            Error::Invalid(tr!(
                 "SentencePiece's tokenizers are not written as tokenizer.json",
                 "SentencePiece のトークナイザーは tokenizer.json としては書けません"
             ))
         })?;
-        library.inner.to_string(true).map_err(problem("writing"))
+        library.inner.to_string(true).map_err(library_error("writing"))
     }
 
     /// Number of token ids.
@@ -201,7 +201,7 @@ impl TextTokenizer {
     }
 
     /// One more than the largest token id.
-    pub fn end_of_ids(&self) -> usize {
+    pub fn id_bound(&self) -> usize {
         self.engine.vocabulary().values().max().map_or(0, |&id| id as usize + 1)
     }
 
@@ -220,7 +220,7 @@ impl TextTokenizer {
     }
 
     /// The id of the words that it does not know, if it is one of words.
-    pub fn unknown(&self) -> Option<u32> {
+    pub fn unknown_id(&self) -> Option<u32> {
         match self.engine.library()?.inner.get_model() {
             ModelWrapper::WordLevel(words) => words.token_to_id(UNK),
             _ => None,
@@ -228,31 +228,31 @@ impl TextTokenizer {
     }
 
     /// The id of `[CLS]`, or of whatever token stands before every text; 0 if none does.
-    pub fn cls(&self) -> u32 {
-        self.frame.before.first().copied().unwrap_or(0)
+    pub fn cls_id(&self) -> u32 {
+        self.special_tokens.prefix.first().copied().unwrap_or(0)
     }
 
     /// What stands around every text.
-    pub fn frame(&self) -> &Frame {
-        &self.frame
+    pub fn special_tokens(&self) -> &SpecialTokens {
+        &self.special_tokens
     }
 
     /// The same tokenizer for [pairs](crate::pair): between the two texts it puts the token that it puts behind a text or, where
     /// it puts none, `[SEP]`, if it has that, else the token before a text, which begins the second as it does the first.
-    pub fn for_pairs(mut self) -> Self {
-        let behind = self.frame.after.first().copied();
-        self.between = behind.or_else(|| self.id(SEP)).or_else(|| self.frame.before.first().copied());
+    pub fn with_pair_separator(mut self) -> Self {
+        let behind = self.special_tokens.suffix.first().copied();
+        self.between = behind.or_else(|| self.id(SEP)).or_else(|| self.special_tokens.prefix.first().copied());
         self
     }
 
     /// The same tokenizer for rows with what stands [beside](crate::beside) their texts, which it does not read.
-    pub fn skipping_beside(mut self) -> Self {
+    pub fn ignoring_features(mut self) -> Self {
         self.skips_beside = true;
         self
     }
 
     /// The token between the two texts of a pair, if the tokenizer reads pairs.
-    pub fn between(&self) -> Option<u32> {
+    pub fn pair_separator(&self) -> Option<u32> {
         self.between
     }
 
@@ -260,33 +260,33 @@ impl TextTokenizer {
     ///
     /// # Errors
     /// If the tokenizer cannot cut the text (never for one that was trained here).
-    pub fn encode(&self, text: &str) -> Result<Encoded, Error> {
-        let text = if self.skips_beside { beside::text_of(text) } else { text };
-        let (Some(between), Some((first, second))) = (self.between, pair::parts(text)) else {
+    pub fn encode(&self, text: &str) -> Result<TokenSequence, Error> {
+        let text = if self.skips_beside { feature_columns::text_of(text) } else { text };
+        let (Some(between), Some((first, second))) = (self.between, pair::split(text)) else {
             return self.encode_one(text);
         };
         let (mut tokens, second) = (self.encode_one(first)?, self.encode_one(second)?);
-        let unit = tokens.units.last().map_or(0, |unit| unit + 1);
+        let unit = tokens.word_ids.last().map_or(0, |unit| unit + 1);
         let start = first.len() + pair::SEPARATOR.len_utf8();
         tokens.ids.push(between);
         tokens.spans.push((first.len(), start));
-        tokens.units.push(unit);
+        tokens.word_ids.push(unit);
         tokens.ids.extend(second.ids);
         tokens.spans.extend(second.spans.into_iter().map(|(from, to)| (start + from, start + to)));
-        tokens.units.extend(second.units.into_iter().map(|u| unit + 1 + u));
+        tokens.word_ids.extend(second.word_ids.into_iter().map(|u| unit + 1 + u));
         Ok(tokens)
     }
 
-    fn encode_one(&self, text: &str) -> Result<Encoded, Error> {
+    fn encode_one(&self, text: &str) -> Result<TokenSequence, Error> {
         let encoding = match &self.engine {
-            Engine::Library(guarded) => guarded.encode(text, false)?,
-            Engine::Pieces(pieces) => return Ok(pieces.encode(text)),
+            TokenizerEngine::Library(guarded) => guarded.encode(text, false)?,
+            TokenizerEngine::SentencePiece(pieces) => return Ok(pieces.encode(text)),
         };
-        Ok(Encoded {
+        Ok(TokenSequence {
             ids: encoding.get_ids().to_vec(),
-            spans: spans(&encoding, text),
-            units: encoding.get_word_ids().iter().map(|unit| unit.unwrap_or(0)).collect(),
-            is_by_character: self.is_by_character,
+            spans: token_spans(&encoding, text),
+            word_ids: encoding.get_word_ids().iter().map(|unit| unit.unwrap_or(0)).collect(),
+            is_character_level: self.is_by_character,
         })
     }
 
@@ -298,7 +298,7 @@ impl TextTokenizer {
         let encode = |text: &str| Ok(self.encode(text)?.ids);
         match self.by_word.as_ref().filter(|_| self.between.is_none()) {
             Some(by_word) if self.skips_beside => {
-                let texts: Vec<&str> = texts.iter().map(|text| beside::text_of(text)).collect();
+                let texts: Vec<&str> = texts.iter().map(|text| feature_columns::text_of(text)).collect();
                 by_word.encode_all(&texts, encode)
             }
             Some(by_word) => by_word.encode_all(texts, encode),
@@ -308,7 +308,7 @@ impl TextTokenizer {
 
     /// Whether many texts are cut word by word.
     #[cfg(test)]
-    pub(super) fn cuts_by_word(&self) -> bool {
+    pub(super) fn has_word_cache(&self) -> bool {
         self.by_word.is_some()
     }
 
@@ -320,8 +320,8 @@ impl TextTokenizer {
     /// If the tokenizer cannot put them together (never for one that was trained here).
     pub fn decode(&self, ids: &[u32]) -> Result<String, Error> {
         match &self.engine {
-            Engine::Library(guarded) => guarded.decode(ids),
-            Engine::Pieces(pieces) => Ok(pieces.decode(ids)),
+            TokenizerEngine::Library(guarded) => guarded.decode(ids),
+            TokenizerEngine::SentencePiece(pieces) => Ok(pieces.decode(ids)),
         }
     }
 
@@ -329,16 +329,16 @@ impl TextTokenizer {
     /// these are whole characters.
     pub fn token(&self, id: u32) -> String {
         match &self.engine {
-            Engine::Library(guarded) => guarded.shown(id, self.spells_bytes),
-            Engine::Pieces(pieces) => pieces.token(id),
+            TokenizerEngine::Library(guarded) => guarded.display_token(id, self.spells_bytes),
+            TokenizerEngine::SentencePiece(pieces) => pieces.token(id),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::learn::TokenizerConfig;
-    use super::super::pipeline::{TextForm, Unit};
+    use super::super::pipeline::{NormalizationForm, TokenizationUnit};
+    use super::super::training::TokenizerConfig;
     use super::*;
     use serde_json::json;
     use tokenizers::EncodeInput;
@@ -352,40 +352,45 @@ mod tests {
         ];
         TextTokenizer::train(
             &texts,
-            &TokenizerConfig { vocab_size: 400, min_frequency: 2, form: TextForm::Folded, unit: Unit::Subwords },
+            &TokenizerConfig {
+                vocab_size: 400,
+                min_frequency: 2,
+                form: NormalizationForm::NfkcLowercase,
+                unit: TokenizationUnit::Subwords,
+            },
         )
         .unwrap()
     }
 
     #[test]
     fn pairs_have_a_token_between_them() {
-        let tokenizer = trained().with_special(&[SEP]).unwrap().for_pairs();
+        let tokenizer = trained().with_special(&[SEP]).unwrap().with_pair_separator();
         let (first, second) = ("the food was good", "この映画");
         let pair = pair::join(first, second);
         let [a, b, both] = [first, second, &pair].map(|text| tokenizer.encode(text).unwrap());
-        let separator = tokenizer.between().unwrap();
+        let separator = tokenizer.pair_separator().unwrap();
         assert_eq!(tokenizer.id(SEP), Some(separator));
         assert_eq!(both.ids, [&a.ids[..], &[separator], &b.ids[..]].concat());
         assert_eq!(both.spans[a.ids.len()], (first.len(), first.len() + 1));
-        assert!(both.units.is_sorted() && both.units.len() == both.ids.len());
+        assert!(both.word_ids.is_sorted() && both.word_ids.len() == both.ids.len());
         let start = first.len() + 1;
         let shifted: Vec<_> = b.spans.iter().map(|&(from, to)| (start + from, start + to)).collect();
         assert_eq!(both.spans[a.ids.len() + 1..], shifted);
         assert_eq!(tokenizer.encode_all(&[&pair, first]).unwrap(), [both.ids.clone(), a.ids]);
         // Read again, it needs no other token.
-        let again = TextTokenizer::from_json(&tokenizer.to_json().unwrap()).unwrap().for_pairs();
+        let again = TextTokenizer::from_json(&tokenizer.to_json().unwrap()).unwrap().with_pair_separator();
         assert_eq!((again.vocab_size(), again.encode(&pair).unwrap()), (tokenizer.vocab_size(), both));
         // Without a token of its own for it, the second text begins as the first does.
-        assert_eq!(trained().for_pairs().between(), Some(trained().cls()));
+        assert_eq!(trained().with_pair_separator().pair_separator(), Some(trained().cls_id()));
         // A tokenizer of single texts reads the separator as it reads any character.
         assert_eq!(trained().encode(&pair).unwrap().ids.iter().filter(|&&id| id == separator).count(), 0);
     }
 
     #[test]
     fn what_stands_beside_a_text_is_left_out_where_columns_are_read() {
-        let row = beside::join("the food was good", &["good", "x"]);
+        let row = feature_columns::join("the food was good", &["good", "x"]);
         let plain = trained().encode("the food was good").unwrap();
-        let tokenizer = trained().skipping_beside();
+        let tokenizer = trained().ignoring_features();
         assert_eq!(tokenizer.encode(&row).unwrap(), plain);
         assert_eq!(tokenizer.encode_all(&[&row]).unwrap(), std::slice::from_ref(&plain.ids));
         assert_ne!(trained().encode(&row).unwrap().ids, plain.ids);
@@ -394,7 +399,7 @@ mod tests {
     #[test]
     fn nothing_is_unknown_and_spans_lie_in_the_text() {
         let tokenizer = trained();
-        assert_eq!(tokenizer.unknown(), None);
+        assert_eq!(tokenizer.unknown_id(), None);
         let hard = [
             "",
             " ",
@@ -410,8 +415,8 @@ mod tests {
         for text in hard {
             let encoded = tokenizer.encode(text).unwrap();
             assert_eq!(encoded.ids.len(), encoded.spans.len());
-            assert_eq!(encoded.ids.len(), encoded.units.len());
-            assert!(encoded.ids.iter().all(|&id| id != tokenizer.cls() && (id as usize) < tokenizer.vocab_size()));
+            assert_eq!(encoded.ids.len(), encoded.word_ids.len());
+            assert!(encoded.ids.iter().all(|&id| id != tokenizer.cls_id() && (id as usize) < tokenizer.vocab_size()));
             assert!(encoded.spans.iter().all(|&(a, b)| a <= b && text.get(a..b).is_some()), "{text:?} {encoded:?}");
             if text.chars().any(char::is_alphanumeric) {
                 assert!(!encoded.ids.is_empty(), "{text:?}");
@@ -431,7 +436,7 @@ mod tests {
             "model": { "type": "BPE", "vocab": vocab, "merges": [] }
         });
         let tokenizer = PretrainedTokenizer::from_json(&file.to_string()).unwrap();
-        let tokenizer = TextTokenizer::of_pretrained(tokenizer).unwrap();
+        let tokenizer = TextTokenizer::from_pretrained(tokenizer).unwrap();
         // What is no whole character, and what decoding leaves out, is shown as the vocabulary has it.
         assert_eq!([0, 1, 2, 3].map(|id| tokenizer.token(id)), ["<s>", " Paris", "日", "æĹ"]);
     }
@@ -460,15 +465,15 @@ mod tests {
     fn special_tokens_that_are_added_change_no_text() {
         let tokenizer = trained();
         let added = tokenizer.with_special(&["[MASK]", "[PAD]"]).unwrap();
-        let end = tokenizer.end_of_ids() as u32;
+        let end = tokenizer.id_bound() as u32;
         assert_eq!(
-            (added.id("[MASK]"), added.id("[PAD]"), added.end_of_ids()),
+            (added.id("[MASK]"), added.id("[PAD]"), added.id_bound()),
             (Some(end), Some(end + 1), end as usize + 2)
         );
         for text in ["The film [MASK] [PAD]", "この映画はとても [CLS]"] {
             assert_eq!(added.encode(text).unwrap(), tokenizer.encode(text).unwrap());
         }
-        assert_eq!((added.frame(), added.token(end).as_str()), (tokenizer.frame(), "[MASK]"));
+        assert_eq!((added.special_tokens(), added.token(end).as_str()), (tokenizer.special_tokens(), "[MASK]"));
     }
 
     #[test]
@@ -479,10 +484,10 @@ mod tests {
     }
 
     /// Every form of text with every unit that can be trained.
-    fn every_kind() -> Vec<(TextForm, Unit, TextTokenizer)> {
+    fn every_kind() -> Vec<(NormalizationForm, TokenizationUnit, TextTokenizer)> {
         let texts = ["the film was 12 great,\nthe film.", "この映画はとても良かった。この映画。"];
-        let units = [Unit::Subwords, Unit::Characters, Unit::Words];
-        let all = TextForm::ALL.into_iter().flat_map(|form| units.map(|unit| (form, unit)));
+        let units = [TokenizationUnit::Subwords, TokenizationUnit::Characters, TokenizationUnit::Words];
+        let all = NormalizationForm::ALL.into_iter().flat_map(|form| units.map(|unit| (form, unit)));
         let train = |(form, unit)| {
             let config = TokenizerConfig { vocab_size: 330, min_frequency: 1, form, unit };
             (form, unit, TextTokenizer::train(&texts, &config).unwrap())
@@ -539,17 +544,17 @@ mod tests {
                 .unwrap()
                 .get_ids()
                 .to_vec();
-            let (ids, cls) = (tokenizer.encode("the film 映画").unwrap().ids, [tokenizer.cls()]);
+            let (ids, cls) = (tokenizer.encode("the film 映画").unwrap().ids, [tokenizer.cls_id()]);
             let fed = match form {
                 // Classifiers and language models are given `[CLS]` first (`inference::pack`), sources of translators
                 // `[CLS]` last (`TextTranslator::read`), targets end with it (`PairBatch::push`).
-                TextForm::Folded | TextForm::Exact => [&cls[..], &ids].concat(),
-                TextForm::Compatible | TextForm::Kept => [&ids[..], &cls].concat(),
+                NormalizationForm::NfkcLowercase | NormalizationForm::Unchanged => [&cls[..], &ids].concat(),
+                NormalizationForm::Nfkc | NormalizationForm::CollapsedSpaces => [&ids[..], &cls].concat(),
             };
             assert_eq!(asked, fed, "{form:?} {unit:?}");
             let pair =
                 tokenizer.engine.library().unwrap().inner.encode(EncodeInput::from(("the", "film")), true).unwrap();
-            assert!(pair.get_ids().contains(&tokenizer.cls()), "{form:?} {unit:?}");
+            assert!(pair.get_ids().contains(&tokenizer.cls_id()), "{form:?} {unit:?}");
         }
     }
 
@@ -557,7 +562,7 @@ mod tests {
     fn folders_of_earlier_versions_are_read() {
         for (form, unit, tokenizer) in every_kind() {
             let mut file: Value = serde_json::from_str(&tokenizer.to_json().unwrap()).unwrap();
-            if unit == Unit::Characters {
+            if unit == TokenizationUnit::Characters {
                 file["pre_tokenizer"]["pattern"]["Regex"] = r"(?s:.)".into();
             }
             let cls = json!({ "SpecialToken": { "id": CLS, "type_id": 0 } });

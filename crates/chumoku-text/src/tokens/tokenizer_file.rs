@@ -3,7 +3,7 @@
 //! and what could harm is refused, with its place. What is sound is taken, whoever wrote it.
 
 use super::pattern;
-use super::sentence_pieces::character_map::CharacterMap;
+use super::sentencepiece::character_map::CharacterMap;
 use crate::lang::lang;
 use crate::tr;
 use base64::prelude::{BASE64_STANDARD as BASE64, Engine};
@@ -11,38 +11,38 @@ use serde_json::{Map, Value};
 use std::collections::HashMap;
 
 /// Bytes of the largest file that is read; the largest in use have 40 million.
-pub(super) const LARGEST_FILE: u64 = 64 << 20;
+pub(super) const MAX_FILE_BYTES: u64 = 64 << 20;
 /// One more than the largest number of a token.
-pub(super) const END_OF_IDS: u64 = 1 << 24;
+pub(super) const MAX_IDS: u64 = 1 << 24;
 /// Bytes of a token.
-const LONGEST_TOKEN: usize = 4096;
+const MAX_TOKEN_BYTES: usize = 4096;
 /// Bytes of all added tokens together: an automaton is made of them that takes many times as much.
-const MOST_ADDED: usize = 1 << 20;
+const MAX_ADDED_BYTES: usize = 1 << 20;
 /// Bytes of a setting, such as a pattern.
-const LONGEST_SETTING: usize = 4096;
+const MAX_SETTING_BYTES: usize = 4096;
 /// Bytes of what is put before or behind each word.
-const LONGEST_AFFIX: usize = 64;
+const MAX_AFFIX_BYTES: usize = 64;
 /// Normalizers, pre-tokenizers, decoders or post-processors in all.
-const MOST_PARTS: usize = 64;
+const MAX_STEPS: usize = 64;
 /// Sequences within one another.
-const DEEPEST: usize = 4;
+const MAX_SEQUENCE_DEPTH: usize = 4;
 /// How many times as long a text may become before it is cut, or a token when it is written.
-const MOST_GROWTH: f64 = 64.0;
+const MAX_GROWTH: f64 = 64.0;
 
 /// A normalizer, pre-tokenizer, decoder or post-processor, and where it stands.
-struct Part<'a> {
-    place: String,
+struct PipelineStep<'a> {
+    path: String,
     kind: &'a str,
     settings: &'a Map<String, Value>,
 }
 
 /// The start of a token or another text of the file, for a message.
-fn shown(text: &str) -> String {
+fn quote_start(text: &str) -> String {
     let start: String = text.chars().take(30).collect();
     if start.len() < text.len() { format!("“{start}…”") } else { format!("“{start}”") }
 }
 
-fn expected(place: &str, what_en: &str, what_ja: &str) -> String {
+fn expected_error(place: &str, what_en: &str, what_ja: &str) -> String {
     let what = lang().pick(what_en, what_ja);
     tr!("{place}: expected {what}", "{place}: {what}が必要です")
 }
@@ -53,14 +53,14 @@ fn expected(place: &str, what_en: &str, what_ja: &str) -> String {
 ///
 /// # Errors
 /// What is wrong, and where, in one line.
-pub(super) fn check(file: &mut Value, is_known: &dyn Fn(&str) -> bool) -> Result<(), String> {
+pub(super) fn validate(file: &mut Value, is_known: &dyn Fn(&str) -> bool) -> Result<(), String> {
     let Some(root) = file.as_object_mut() else {
         return Err(tr!("expected a JSON object", "JSON のオブジェクトが必要です"));
     };
     root.insert("truncation".into(), Value::Null);
     root.insert("padding".into(), Value::Null);
     let Some(model) = root.get_mut("model").and_then(Value::as_object_mut) else {
-        return Err(expected("model", "an object", "オブジェクト"));
+        return Err(expected_error("model", "an object", "オブジェクト"));
     };
     if !model.contains_key("type") {
         // So were the first files; the library would try every kind in turn.
@@ -76,20 +76,20 @@ pub(super) fn check(file: &mut Value, is_known: &dyn Fn(&str) -> bool) -> Result
     let mut vocabulary = check_model(&root["model"])?;
     check_added_tokens(root.get("added_tokens"), &mut vocabulary)?;
 
-    let normalizers = parts(root, "normalizer", "normalizers")?;
-    let pre_tokenizers = parts(root, "pre_tokenizer", "pretokenizers")?;
+    let normalizers = pipeline_steps(root, "normalizer", "normalizers")?;
+    let pre_tokenizers = pipeline_steps(root, "pre_tokenizer", "pretokenizers")?;
     let mut growth = 1.0;
     for part in normalizers.iter().chain(&pre_tokenizers) {
-        growth *= growth_of(part, is_known)?;
-        within(growth, part)?;
+        growth *= step_growth(part, is_known)?;
+        check_growth(growth, part)?;
     }
     let mut growth = 1.0;
-    for part in parts(root, "decoder", "decoders")? {
-        growth *= growth_of(&part, is_known)?;
-        within(growth, &part)?;
+    for part in pipeline_steps(root, "decoder", "decoders")? {
+        growth *= step_growth(&part, is_known)?;
+        check_growth(growth, &part)?;
     }
-    for part in parts(root, "post_processor", "processors")? {
-        longest_setting(&part.place, &Value::Object(part.settings.clone()))?;
+    for part in pipeline_steps(root, "post_processor", "processors")? {
+        check_setting_lengths(&part.path, &Value::Object(part.settings.clone()))?;
         if part.kind == "TemplateProcessing" {
             check_template(&part, &vocabulary)?;
         }
@@ -97,14 +97,14 @@ pub(super) fn check(file: &mut Value, is_known: &dyn Fn(&str) -> bool) -> Result
     Ok(())
 }
 
-fn within(growth: f64, part: &Part<'_>) -> Result<(), String> {
-    if growth <= MOST_GROWTH {
+fn check_growth(growth: f64, part: &PipelineStep<'_>) -> Result<(), String> {
+    if growth <= MAX_GROWTH {
         return Ok(());
     }
-    let place = &part.place;
+    let place = &part.path;
     Err(tr!(
-        "{place}: up to here a text may become {growth:.0} times as long, expected at most {MOST_GROWTH}",
-        "{place}: ここまでで文章が {growth:.0} 倍の長さになりえます。{MOST_GROWTH} 倍までです"
+        "{place}: up to here a text may become {growth:.0} times as long, expected at most {MAX_GROWTH}",
+        "{place}: ここまでで文章が {growth:.0} 倍の長さになりえます。{MAX_GROWTH} 倍までです"
     ))
 }
 
@@ -113,17 +113,18 @@ fn check_model(model: &Value) -> Result<HashMap<&str, u64>, String> {
     let text = |key: &str| model.get(key).and_then(Value::as_str);
     let kind = text("type").unwrap_or_default();
     let vocabulary =
-        if kind == "Unigram" { scored_tokens(&model["vocab"])? } else { numbered_tokens(&model["vocab"])? };
+        if kind == "Unigram" { parse_unigram_vocabulary(&model["vocab"])? } else { parse_vocabulary(&model["vocab"])? };
     for key in ["continuing_subword_prefix", "end_of_word_suffix"] {
-        if text(key).is_some_and(|affix| affix.len() > LONGEST_AFFIX) {
-            let (en, ja) = (format!("at most {LONGEST_AFFIX} bytes"), format!("{LONGEST_AFFIX} バイトまでの文字列"));
-            return Err(expected(&format!("model.{key}"), &en, &ja));
+        if text(key).is_some_and(|affix| affix.len() > MAX_AFFIX_BYTES) {
+            let (en, ja) =
+                (format!("at most {MAX_AFFIX_BYTES} bytes"), format!("{MAX_AFFIX_BYTES} バイトまでの文字列"));
+            return Err(expected_error(&format!("model.{key}"), &en, &ja));
         }
     }
     let has_unknown = text("unk_token").is_some_and(|token| vocabulary.contains_key(token));
     let must_have_unknown = kind == "WordLevel" || kind == "WordPiece" || text("unk_token").is_some();
     if must_have_unknown && !has_unknown {
-        return Err(expected("model.unk_token", "a token of the vocabulary", "語彙にあるトークン"));
+        return Err(expected_error("model.unk_token", "a token of the vocabulary", "語彙にあるトークン"));
     }
     match kind {
         "BPE" => {
@@ -138,18 +139,18 @@ fn check_model(model: &Value) -> Result<HashMap<&str, u64>, String> {
         "WordPiece" => {
             // The time for a word grows as the square of this.
             if model.get("max_input_chars_per_word").and_then(Value::as_u64).is_none_or(|most| most > 400) {
-                return Err(expected("model.max_input_chars_per_word", "a number up to 400", "400 までの数"));
+                return Err(expected_error("model.max_input_chars_per_word", "a number up to 400", "400 までの数"));
             }
         }
         "Unigram" => {
             let unknown = model.get("unk_id").and_then(Value::as_u64);
             if unknown.is_none_or(|id| id >= vocabulary.len() as u64) {
-                return Err(expected("model.unk_id", "the number of a token", "トークンの番号"));
+                return Err(expected_error("model.unk_id", "the number of a token", "トークンの番号"));
             }
         }
         "WordLevel" => {}
         _ => {
-            return Err(expected(
+            return Err(expected_error(
                 "model.type",
                 "BPE, WordLevel, WordPiece or Unigram",
                 "BPE, WordLevel, WordPiece, Unigram のどれか",
@@ -160,33 +161,37 @@ fn check_model(model: &Value) -> Result<HashMap<&str, u64>, String> {
 }
 
 fn check_token(place: &str, token: &str) -> Result<(), String> {
-    if token.len() <= LONGEST_TOKEN {
+    if token.len() <= MAX_TOKEN_BYTES {
         return Ok(());
     }
-    let (found, token) = (token.len(), shown(token));
+    let (found, token) = (token.len(), quote_start(token));
     Err(tr!(
-        "{place}: token {token} has {found} bytes, expected at most {LONGEST_TOKEN}",
-        "{place}: トークン {token} が {found} バイトあります。{LONGEST_TOKEN} バイトまでです"
+        "{place}: token {token} has {found} bytes, expected at most {MAX_TOKEN_BYTES}",
+        "{place}: トークン {token} が {found} バイトあります。{MAX_TOKEN_BYTES} バイトまでです"
     ))
 }
 
-fn numbered_tokens(vocab: &Value) -> Result<HashMap<&str, u64>, String> {
+fn parse_vocabulary(vocab: &Value) -> Result<HashMap<&str, u64>, String> {
     let Some(tokens) = vocab.as_object() else {
-        return Err(expected("model.vocab", "an object of tokens and their numbers", "トークンと番号のオブジェクト"));
+        return Err(expected_error(
+            "model.vocab",
+            "an object of tokens and their numbers",
+            "トークンと番号のオブジェクト",
+        ));
     };
     let mut by_id: HashMap<u64, &str> = HashMap::with_capacity(tokens.len());
     for (token, id) in tokens {
         check_token("model.vocab", token)?;
-        let Some(id) = id.as_u64().filter(|&id| id < END_OF_IDS) else {
-            let token = shown(token);
+        let Some(id) = id.as_u64().filter(|&id| id < MAX_IDS) else {
+            let token = quote_start(token);
             return Err(tr!(
                 "model.vocab: token {token} has number {id}, expected 0 to {}",
                 "model.vocab: トークン {token} の番号が {id} です。0 から {} までの数が必要です",
-                END_OF_IDS - 1
+                MAX_IDS - 1
             ));
         };
         if let Some(other) = by_id.insert(id, token) {
-            let (a, b) = (shown(other), shown(token));
+            let (a, b) = (quote_start(other), quote_start(token));
             return Err(tr!(
                 "model.vocab: tokens {a} and {b} have the same number {id}",
                 "model.vocab: トークン {a} と {b} の番号がどちらも {id} です"
@@ -196,15 +201,15 @@ fn numbered_tokens(vocab: &Value) -> Result<HashMap<&str, u64>, String> {
     Ok(by_id.into_iter().map(|(id, token)| (token, id)).collect())
 }
 
-fn scored_tokens(vocab: &Value) -> Result<HashMap<&str, u64>, String> {
-    let Some(tokens) = vocab.as_array().filter(|tokens| (tokens.len() as u64) < END_OF_IDS) else {
-        return Err(expected("model.vocab", "a list of tokens and their scores", "トークンとスコアの配列"));
+fn parse_unigram_vocabulary(vocab: &Value) -> Result<HashMap<&str, u64>, String> {
+    let Some(tokens) = vocab.as_array().filter(|tokens| (tokens.len() as u64) < MAX_IDS) else {
+        return Err(expected_error("model.vocab", "a list of tokens and their scores", "トークンとスコアの配列"));
     };
     let mut found = HashMap::with_capacity(tokens.len());
     for (id, entry) in tokens.iter().enumerate() {
         let entry = entry.as_array().map(Vec::as_slice).unwrap_or_default();
         let [Value::String(token), Value::Number(_)] = entry else {
-            return Err(expected(&format!("model.vocab[{id}]"), "a token and its score", "トークンとスコア"));
+            return Err(expected_error(&format!("model.vocab[{id}]"), "a token and its score", "トークンとスコア"));
         };
         check_token("model.vocab", token)?;
         found.insert(token.as_str(), id as u64);
@@ -215,7 +220,7 @@ fn scored_tokens(vocab: &Value) -> Result<HashMap<&str, u64>, String> {
 /// That each merge joins two tokens into a third. The library takes the prefix off the second without looking.
 fn check_merges(merges: &Value, prefix: &str, vocabulary: &HashMap<&str, u64>) -> Result<(), String> {
     let Some(merges) = merges.as_array() else {
-        return Err(expected("model.merges", "a list", "配列"));
+        return Err(expected_error("model.merges", "a list", "配列"));
     };
     for (rank, merge) in merges.iter().enumerate() {
         let pair = match merge {
@@ -235,7 +240,7 @@ fn check_merges(merges: &Value, prefix: &str, vocabulary: &HashMap<&str, u64>) -
                 .all(|token| token.is_some_and(|token| vocabulary.contains_key(token)))
         });
         if !is_sound {
-            return Err(expected(
+            return Err(expected_error(
                 &format!("model.merges[{rank}]"),
                 "two tokens that make a third, all in the vocabulary",
                 "語彙にある二つのトークン (つなぐと第三のトークンになるもの)",
@@ -247,20 +252,22 @@ fn check_merges(merges: &Value, prefix: &str, vocabulary: &HashMap<&str, u64>) -
 
 fn check_added_tokens<'a>(added: Option<&'a Value>, vocabulary: &mut HashMap<&'a str, u64>) -> Result<(), String> {
     let Some(added) = added.filter(|added| !added.is_null()) else { return Ok(()) };
-    let Some(added) = added.as_array() else { return Err(expected("added_tokens", "a list", "配列")) };
+    let Some(added) = added.as_array() else { return Err(expected_error("added_tokens", "a list", "配列")) };
     let mut bytes = 0;
     for (i, token) in added.iter().enumerate() {
         let content = token.get("content").and_then(Value::as_str).filter(|content| !content.is_empty());
-        let id = token.get("id").and_then(Value::as_u64).filter(|&id| id < END_OF_IDS);
+        let id = token.get("id").and_then(Value::as_u64).filter(|&id| id < MAX_IDS);
         let (Some(content), Some(id)) = (content, id) else {
-            return Err(expected(&format!("added_tokens[{i}]"), "a text and its number", "文字列と番号"));
+            return Err(expected_error(&format!("added_tokens[{i}]"), "a text and its number", "文字列と番号"));
         };
         check_token("added_tokens", content)?;
         bytes += content.len();
-        if bytes > MOST_ADDED {
-            let (en, ja) =
-                (format!("at most {MOST_ADDED} bytes in all"), format!("全部で {MOST_ADDED} バイトまでのトークン"));
-            return Err(expected("added_tokens", &en, &ja));
+        if bytes > MAX_ADDED_BYTES {
+            let (en, ja) = (
+                format!("at most {MAX_ADDED_BYTES} bytes in all"),
+                format!("全部で {MAX_ADDED_BYTES} バイトまでのトークン"),
+            );
+            return Err(expected_error("added_tokens", &en, &ja));
         }
         vocabulary.entry(content).or_insert(id);
     }
@@ -268,35 +275,37 @@ fn check_added_tokens<'a>(added: Option<&'a Value>, vocabulary: &mut HashMap<&'a
 }
 
 /// The parts that are done one after the other, sequences of sequences laid flat.
-fn parts<'a>(root: &'a Map<String, Value>, key: &str, list: &str) -> Result<Vec<Part<'a>>, String> {
+fn pipeline_steps<'a>(root: &'a Map<String, Value>, key: &str, list: &str) -> Result<Vec<PipelineStep<'a>>, String> {
     fn collect<'a>(
         value: &'a Value,
         place: String,
         list: &str,
         depth: usize,
-        found: &mut Vec<Part<'a>>,
+        found: &mut Vec<PipelineStep<'a>>,
     ) -> Result<(), String> {
         let settings = value.as_object();
         let (Some(settings), Some(kind)) = (settings, value.get("type").and_then(Value::as_str)) else {
-            return Err(expected(&place, "an object with a type", "type のあるオブジェクト"));
+            return Err(expected_error(&place, "an object with a type", "type のあるオブジェクト"));
         };
         if kind != "Sequence" {
-            found.push(Part { place, kind, settings });
-            return match found.len() <= MOST_PARTS {
+            found.push(PipelineStep { path: place, kind, settings });
+            return match found.len() <= MAX_STEPS {
                 true => Ok(()),
                 false => {
-                    let (en, ja) = (format!("at most {MOST_PARTS} parts"), format!("{MOST_PARTS} 個までの部品"));
-                    Err(expected(&found[0].place, &en, &ja))
+                    let (en, ja) = (format!("at most {MAX_STEPS} parts"), format!("{MAX_STEPS} 個までの部品"));
+                    Err(expected_error(&found[0].path, &en, &ja))
                 }
             };
         }
-        if depth == DEEPEST {
-            let (en, ja) =
-                (format!("at most {DEEPEST} sequences in one another"), format!("{DEEPEST} 重までの Sequence"));
-            return Err(expected(&place, &en, &ja));
+        if depth == MAX_SEQUENCE_DEPTH {
+            let (en, ja) = (
+                format!("at most {MAX_SEQUENCE_DEPTH} sequences in one another"),
+                format!("{MAX_SEQUENCE_DEPTH} 重までの Sequence"),
+            );
+            return Err(expected_error(&place, &en, &ja));
         }
         let Some(members) = settings.get(list).and_then(Value::as_array) else {
-            return Err(expected(&format!("{place}.{list}"), "a list", "配列"));
+            return Err(expected_error(&format!("{place}.{list}"), "a list", "配列"));
         };
         for (i, member) in members.iter().enumerate() {
             collect(member, format!("{place}.{list}[{i}]"), list, depth + 1, found)?;
@@ -310,41 +319,41 @@ fn parts<'a>(root: &'a Map<String, Value>, key: &str, list: &str) -> Result<Vec<
     Ok(found)
 }
 
-fn longest_setting(place: &str, value: &Value) -> Result<(), String> {
+fn check_setting_lengths(place: &str, value: &Value) -> Result<(), String> {
     match value {
-        Value::String(text) if text.len() > LONGEST_SETTING => {
+        Value::String(text) if text.len() > MAX_SETTING_BYTES => {
             let (en, ja) =
-                (format!("at most {LONGEST_SETTING} bytes"), format!("{LONGEST_SETTING} バイトまでの文字列"));
-            Err(expected(place, &en, &ja))
+                (format!("at most {MAX_SETTING_BYTES} bytes"), format!("{MAX_SETTING_BYTES} バイトまでの文字列"));
+            Err(expected_error(place, &en, &ja))
         }
-        Value::Array(values) => values.iter().try_for_each(|value| longest_setting(place, value)),
+        Value::Array(values) => values.iter().try_for_each(|value| check_setting_lengths(place, value)),
         Value::Object(values) => {
-            values.iter().try_for_each(|(key, value)| longest_setting(&format!("{place}.{key}"), value))
+            values.iter().try_for_each(|(key, value)| check_setting_lengths(&format!("{place}.{key}"), value))
         }
         _ => Ok(()),
     }
 }
 
 /// How many times as many bytes a text may have after this part.
-fn growth_of(part: &Part<'_>, is_known: &dyn Fn(&str) -> bool) -> Result<f64, String> {
-    let Part { place, kind, settings } = part;
+fn step_growth(part: &PipelineStep<'_>, is_known: &dyn Fn(&str) -> bool) -> Result<f64, String> {
+    let PipelineStep { path: place, kind, settings } = part;
     if *kind == "Precompiled" {
         let map = settings.get("precompiled_charsmap").and_then(Value::as_str).and_then(|map| BASE64.decode(map).ok());
         let Some(map) = map else {
             let place = format!("{place}.precompiled_charsmap");
-            return Err(expected(&place, "a table of characters in base64", "base64 で書かれた文字の対応表"));
+            return Err(expected_error(&place, "a table of characters in base64", "base64 で書かれた文字の対応表"));
         };
-        let growth = CharacterMap::new(&map).and_then(|map| map.growth());
+        let growth = CharacterMap::new(&map).and_then(|map| map.max_growth());
         return growth.map_err(|problem| format!("{place}.{problem}"));
     }
-    longest_setting(place, &Value::Object((*settings).clone()))?;
+    check_setting_lengths(place, &Value::Object((*settings).clone()))?;
     let text = |key: &str| settings.get(key).and_then(Value::as_str);
     // Bytes that a match has at least, where there is a pattern.
     let pattern = settings.get("pattern");
     let matched = match (pattern.and_then(|p| p.get("String")), pattern.and_then(|p| p.get("Regex"))) {
         (Some(Value::String(text)), _) => text.len(),
-        (_, Some(Value::String(regex))) => pattern::check(regex, is_known(regex))
-            .map_err(|problem| format!("{place}.pattern.Regex {}: {problem}", shown(regex)))?,
+        (_, Some(Value::String(regex))) => pattern::check_pattern(regex, is_known(regex))
+            .map_err(|problem| format!("{place}.pattern.Regex {}: {problem}", quote_start(regex)))?,
         _ => 1,
     };
     let replaced = |by: usize, bytes: usize| match bytes {
@@ -358,26 +367,27 @@ fn growth_of(part: &Part<'_>, is_known: &dyn Fn(&str) -> bool) -> Result<f64, St
         "ByteLevel" | "BertNormalizer" | "Bert" => 2.0,
         "BPEDecoder" => replaced(1, text("suffix").unwrap_or_default().len()),
         "CTC" => replaced(1, text("word_delimiter_token").unwrap_or_default().len()),
-        "Prepend" if text("prepend").is_some_and(|text| text.len() > LONGEST_AFFIX) => {
-            let (en, ja) = (format!("at most {LONGEST_AFFIX} bytes"), format!("{LONGEST_AFFIX} バイトまでの文字列"));
-            return Err(expected(&format!("{place}.prepend"), &en, &ja));
+        "Prepend" if text("prepend").is_some_and(|text| text.len() > MAX_AFFIX_BYTES) => {
+            let (en, ja) =
+                (format!("at most {MAX_AFFIX_BYTES} bytes"), format!("{MAX_AFFIX_BYTES} バイトまでの文字列"));
+            return Err(expected_error(&format!("{place}.prepend"), &en, &ja));
         }
         "FixedLength" if settings.get("length").is_some_and(|length| length.as_u64().unwrap_or(0) == 0) => {
-            return Err(expected(&format!("{place}.length"), "at least 1", "1 以上の数"));
+            return Err(expected_error(&format!("{place}.length"), "at least 1", "1 以上の数"));
         }
         _ => 1.0,
     })
 }
 
 /// That the template of a text holds the text once, and that both name tokens that there are.
-fn check_template(part: &Part<'_>, vocabulary: &HashMap<&str, u64>) -> Result<(), String> {
-    let Part { place, settings, .. } = part;
+fn check_template(part: &PipelineStep<'_>, vocabulary: &HashMap<&str, u64>) -> Result<(), String> {
+    let PipelineStep { path: place, settings, .. } = part;
     for (template, texts) in [("single", &["A"][..]), ("pair", &["A", "B"])] {
         let place = format!("{place}.{template}");
-        let pieces = settings.get(template).and_then(Value::as_array).filter(|pieces| pieces.len() <= MOST_PARTS);
+        let pieces = settings.get(template).and_then(Value::as_array).filter(|pieces| pieces.len() <= MAX_STEPS);
         let Some(pieces) = pieces else {
-            let (en, ja) = (format!("a list of at most {MOST_PARTS}"), format!("{MOST_PARTS} 個までの配列"));
-            return Err(expected(&place, &en, &ja));
+            let (en, ja) = (format!("a list of at most {MAX_STEPS}"), format!("{MAX_STEPS} 個までの配列"));
+            return Err(expected_error(&place, &en, &ja));
         };
         let id = |piece: &Value, kind: &str| Some(piece.get(kind)?.get("id")?.as_str()?.to_owned());
         let mut of_texts: Vec<String> = pieces.iter().filter_map(|piece| id(piece, "Sequence")).collect();
@@ -387,7 +397,7 @@ fn check_template(part: &Part<'_>, vocabulary: &HashMap<&str, u64>) -> Result<()
             return Err(tr!(
                 "{place}: expected each text once ({names}), found {}",
                 "{place}: 各文章 ({names}) が一度ずつ必要ですが、{} でした",
-                shown(&of_texts.join(", "))
+                quote_start(&of_texts.join(", "))
             ));
         }
         for name in pieces.iter().filter_map(|piece| id(piece, "SpecialToken")) {
@@ -395,12 +405,12 @@ fn check_template(part: &Part<'_>, vocabulary: &HashMap<&str, u64>) -> Result<()
             let array = |key: &str| token.and_then(|token| token.get(key)).and_then(Value::as_array);
             let is_sound = matches!((array("ids"), array("tokens")), (Some(ids), Some(tokens))
             if ids.len() == tokens.len()
-                && ids.len() <= MOST_PARTS
+                && ids.len() <= MAX_STEPS
                 && ids.iter().zip(tokens).all(|(id, token)| {
                     token.as_str().is_some_and(|token| vocabulary.get(token).copied() == id.as_u64())
                 }));
             if !is_sound {
-                let name = shown(&name);
+                let name = quote_start(&name);
                 return Err(tr!(
                     "{place}: expected tokens of the vocabulary with their numbers for {name}",
                     "{place}: {name} に、語彙にあるトークンとその番号が必要です"

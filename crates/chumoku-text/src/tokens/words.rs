@@ -1,8 +1,8 @@
 //! From sub-word tokens to the words that a reader knows.
 
-use super::encoded::Encoded;
-use super::japanese::{beginnings, is_japanese};
+use super::japanese::{is_japanese, word_starts};
 use super::script::is_unspaced;
+use super::token_sequence::TokenSequence;
 use unicode_segmentation::UnicodeSegmentation;
 
 /// A word of a text, and the tokens that it is made of.
@@ -23,13 +23,13 @@ pub struct WordSpan {
 /// Tokens are never cut: where one crosses the border of two words, both are one. In other scripts without spaces (Thai,
 /// Lao, Khmer, Burmese) each token is a word, and of a tokenizer of characters each character, but nowhere are parts of one
 /// character as readers see it (a letter and its marks, an emoji of several) two words.
-pub fn words_of(text: &str, encoded: &Encoded) -> Vec<WordSpan> {
-    let borders = Borders::of(text, encoded.is_by_character);
+pub fn word_spans(text: &str, encoded: &TokenSequence) -> Vec<WordSpan> {
+    let borders = WordBoundaries::new(text, encoded.is_character_level);
     let mut words: Vec<WordSpan> = Vec::new();
     // How far the text is read by the tokens so far, and the unit of the last.
     let (mut read, mut last) = (0, 0);
-    for (i, (&unit, &(start, end))) in encoded.units.iter().zip(&encoded.spans).enumerate() {
-        let joins = start < read || !borders.is_border(start, last != unit);
+    for (i, (&unit, &(start, end))) in encoded.word_ids.iter().zip(&encoded.spans).enumerate() {
+        let joins = start < read || !borders.is_boundary(start, last != unit);
         match words.last_mut().filter(|_| joins) {
             Some(word) => word.tokens.end = i + 1,
             None => words.push(WordSpan { bytes: start..start, tokens: i..i + 1 }),
@@ -73,67 +73,71 @@ pub fn words_of(text: &str, encoded: &Encoded) -> Vec<WordSpan> {
 }
 
 /// Where a text may be cut into words.
-struct Borders {
+struct WordBoundaries {
     /// For each byte what begins there.
-    kinds: Vec<Border>,
+    kinds: Vec<BoundaryKind>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Border {
+enum BoundaryKind {
     /// Nothing: the middle of a character, or of a Japanese word.
-    None,
+    Inside,
     /// A character of a script that is written with spaces, or the first of one without: a word, if a unit does.
-    Unit,
+    WordStart,
     /// A word, if a token does.
-    Token,
+    TokenStart,
 }
 
-impl Borders {
-    fn of(text: &str, is_by_character: bool) -> Borders {
-        let mut kinds = vec![Border::None; text.len() + 1];
+impl WordBoundaries {
+    fn new(text: &str, is_by_character: bool) -> WordBoundaries {
+        let mut kinds = vec![BoundaryKind::Inside; text.len() + 1];
         // The first character after others of an unspaced script.
         let mut before = false;
         for (at, grapheme) in text.grapheme_indices(true) {
             let unspaced = grapheme.chars().any(is_unspaced);
-            kinds[at] = if is_by_character || (before && unspaced) { Border::Token } else { Border::Unit };
+            kinds[at] = if is_by_character || (before && unspaced) {
+                BoundaryKind::TokenStart
+            } else {
+                BoundaryKind::WordStart
+            };
             before = unspaced;
         }
-        kinds[text.len()] = Border::Unit;
+        kinds[text.len()] = BoundaryKind::WordStart;
         if is_by_character {
-            return Borders { kinds };
+            return WordBoundaries { kinds };
         }
         let mut at = 0;
         while at < text.len() {
             let rest = &text[at..];
             let run = rest.find(|c| !is_japanese(c)).unwrap_or(rest.len());
             // Of the middle of a run only the beginnings of words stay borders.
-            let beginnings = beginnings(&rest[..run]);
+            let beginnings = word_starts(&rest[..run]);
             let mut next = beginnings.iter().map(|begin| at + begin).peekable();
             for (byte, kind) in kinds.iter_mut().enumerate().take(at + run).skip(at) {
                 match next.next_if_eq(&byte) {
                     Some(_) => {}
-                    None => *kind = Border::None,
+                    None => *kind = BoundaryKind::Inside,
                 }
             }
             at += run;
             at += text[at..].find(is_japanese).unwrap_or(text.len() - at);
         }
-        Borders { kinds }
+        WordBoundaries { kinds }
     }
 
     /// Whether a word may begin at this byte, where a token does; `is_unit`: a unit too.
-    fn is_border(&self, at: usize, is_unit: bool) -> bool {
+    fn is_boundary(&self, at: usize, is_unit: bool) -> bool {
         match self.kinds.get(at) {
-            Some(Border::Token) => true,
-            Some(Border::Unit) => is_unit,
-            Some(Border::None) | None => false,
+            Some(BoundaryKind::TokenStart) => true,
+            Some(BoundaryKind::WordStart) => is_unit,
+            Some(BoundaryKind::Inside) | None => false,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{TextForm, TextTokenizer, TokenizerConfig, Unit};
+    use super::super::{NormalizationForm, TextTokenizer, TokenizationUnit, TokenizerConfig};
     use super::*;
 
     #[test]
@@ -141,13 +145,18 @@ mod tests {
         let texts = ["the unbelievable film 良い映画です", "an unbelievable 映画 of 99 days"];
         let tokenizer = TextTokenizer::train(
             &texts,
-            &TokenizerConfig { vocab_size: 300, min_frequency: 2, form: TextForm::Folded, unit: Unit::Subwords },
+            &TokenizerConfig {
+                vocab_size: 300,
+                min_frequency: 2,
+                form: NormalizationForm::NfkcLowercase,
+                unit: TokenizationUnit::Subwords,
+            },
         )
         .unwrap();
         for text in ["Unbelievable!  良い 映画 🎉x", "don't  stop", "映画", "  ", "", "…", "é́ あ゙ ｶﾞ"]
         {
             let encoded = tokenizer.encode(text).unwrap();
-            let words = words_of(text, &encoded);
+            let words = word_spans(text, &encoded);
             let mut next = 0;
             for word in &words {
                 assert_eq!(word.tokens.start, next, "{text:?} {words:?}");
@@ -162,18 +171,23 @@ mod tests {
         // A mark of the word's beginning is no word beside its first letter.
         let rare = TextTokenizer::train(
             &["私は猫", "犬は私", "猫と犬"],
-            &TokenizerConfig { vocab_size: 300, min_frequency: 9, form: TextForm::Compatible, unit: Unit::Subwords },
+            &TokenizerConfig {
+                vocab_size: 300,
+                min_frequency: 9,
+                form: NormalizationForm::Nfkc,
+                unit: TokenizationUnit::Subwords,
+            },
         )
         .unwrap();
         let shown = |text: &str| -> Vec<String> {
-            words_of(text, &rare.encode(text).unwrap()).iter().map(|word| text[word.bytes.clone()].into()).collect()
+            word_spans(text, &rare.encode(text).unwrap()).iter().map(|word| text[word.bytes.clone()].into()).collect()
         };
         assert_eq!(shown("私は猫"), ["私", "は", "猫"]);
         let text = "最悪の旅行。ﾊﾟﾝは二度と";
         // Tokens of one character each, and yet words; half-width marks stay with their letters.
         assert_eq!(shown(text), ["最悪", "の", "旅行", "。", "ﾊﾟﾝ", "は", "二度と"]);
         let text = "Unbelievable film!";
-        let words = words_of(text, &tokenizer.encode(text).unwrap());
+        let words = word_spans(text, &tokenizer.encode(text).unwrap());
         let shown: Vec<_> = words.iter().map(|word| &text[word.bytes.clone()]).collect();
         assert_eq!(shown, ["Unbelievable", "film", "!"]);
     }
@@ -181,14 +195,14 @@ mod tests {
     #[test]
     fn what_no_token_stands_for_is_shown_with_its_neighbour() {
         // A tokenizer of somebody else may drop what stands before, between and behind tokens.
-        let encoded = |spans: &[(usize, usize)]| Encoded {
+        let encoded = |spans: &[(usize, usize)]| TokenSequence {
             ids: vec![7; spans.len()],
             spans: spans.to_vec(),
-            units: (0..spans.len() as u32).collect(),
-            is_by_character: false,
+            word_ids: (0..spans.len() as u32).collect(),
+            is_character_level: false,
         };
         let shown = |text: &'static str, spans: &[(usize, usize)]| -> Vec<&str> {
-            words_of(text, &encoded(spans)).into_iter().map(|word| &text[word.bytes]).collect()
+            word_spans(text, &encoded(spans)).into_iter().map(|word| &text[word.bytes]).collect()
         };
         assert_eq!(shown("*a b* c!", &[(1, 2), (3, 4), (6, 7)]), ["*a", "b*", "c!"]);
         assert_eq!(shown(" *a ", &[(2, 3)]), ["*a"]);
@@ -202,8 +216,13 @@ mod tests {
     static TOKENIZERS: std::sync::LazyLock<Vec<TextTokenizer>> = std::sync::LazyLock::new(|| {
         let texts =
             ["the unbelievable film 最悪の映画でした", "an unbelievable 映画は最高 of 99 days", "二度と行きません"];
-        let forms = [TextForm::Folded, TextForm::Compatible, TextForm::Kept, TextForm::Exact];
-        let units = [Unit::Subwords, Unit::Characters, Unit::Words];
+        let forms = [
+            NormalizationForm::NfkcLowercase,
+            NormalizationForm::Nfkc,
+            NormalizationForm::CollapsedSpaces,
+            NormalizationForm::Unchanged,
+        ];
+        let units = [TokenizationUnit::Subwords, TokenizationUnit::Characters, TokenizationUnit::Words];
         let all = forms.into_iter().flat_map(|form| units.map(|unit| (form, unit)));
         all.map(|(form, unit)| {
             let config = TokenizerConfig { vocab_size: 340, min_frequency: 1, form, unit };
@@ -215,7 +234,7 @@ mod tests {
     /// That the words of a text, put together again, are the text, and that each token is of one word.
     fn check(tokenizer: &TextTokenizer, text: &str) {
         let encoded = tokenizer.encode(text).unwrap();
-        let words = words_of(text, &encoded);
+        let words = word_spans(text, &encoded);
         let together: String = words.iter().map(|word| &text[word.bytes.clone()]).collect();
         let expected = if encoded.ids.is_empty() { String::new() } else { seen(text) };
         assert_eq!(seen(&together), expected, "{text:?} {words:?}");

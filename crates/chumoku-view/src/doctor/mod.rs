@@ -1,18 +1,18 @@
 //! What is wrong with a labelled file, as one page: every finding to filter and search, and which labels are taken for which.
 
-use crate::figure::{Content, Figure, Map, Player, page};
-use crate::html::escape;
+use crate::figure::{Content, Figure, Heatmap, PageWidget, figures_page};
+use crate::html::escape_script_json;
 use chumoku::doctor::{Checkup, Finding, Given, Kind, Part};
-use chumoku::lang::{Lang, clean_text};
+use chumoku::lang::{Lang, show_controls_in_text};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// Findings of a kind on the page; the table has all.
-const MOST: usize = 2_000;
+const MAX_FINDINGS: usize = 2_000;
 /// Labels of the map.
-const MOST_LABELS: usize = 20;
+const MAX_LABELS: usize = 20;
 /// Characters of a text on the page.
-const MOST_CHARACTERS: usize = 2_000;
+const MAX_CHARACTERS: usize = 2_000;
 
 /// The page of a checkup, in English and Japanese, starting in `lang`; like [`figures_to_html`](crate::figures_to_html) it
 /// asks nothing of the network.
@@ -25,25 +25,25 @@ pub fn doctor_to_html(given: &Given, checkup: &Checkup, lang: Lang) -> String {
         Lang::En => format!("What is wrong with {name}"),
         Lang::Ja => format!("{name} の検査結果"),
     };
-    let data = escape(&data(given, checkup).to_string());
+    let data = escape_script_json(&page_data(given, checkup).to_string());
     let element = format!(
         "<section id=\"doctor\"></section>\n<script type=\"application/json\" id=\"doctor-data\">{data}</script>\n"
     );
-    let player = Player { element: &element, script: include_str!("doctor.js"), style: include_str!("doctor.css") };
-    let figures = [[Lang::En, Lang::Ja].map(|lang| noise(checkup, title(lang), lang))];
-    page(&title(lang), &figures, player, lang)
+    let player = PageWidget { element: &element, script: include_str!("doctor.js"), style: include_str!("doctor.css") };
+    let figures = [[Lang::En, Lang::Ja].map(|lang| label_noise_figure(checkup, title(lang), lang))];
+    figures_page(&title(lang), &figures, player, lang)
 }
 
 /// What the page's script reads.
-fn data(given: &Given, checkup: &Checkup) -> Value {
+fn page_data(given: &Given, checkup: &Checkup) -> Value {
     let both = [Lang::En, Lang::Ja].map(|lang| checkup.findings(given, lang));
     let mut counts: BTreeMap<Kind, usize> = BTreeMap::new();
     let mut findings = Vec::new();
     for (en, ja) in both[0].iter().zip(&both[1]) {
         let count = counts.entry(en.kind).or_default();
         *count += 1;
-        if *count <= MOST {
-            findings.push(finding(en, ja));
+        if *count <= MAX_FINDINGS {
+            findings.push(finding_json(en, ja));
         }
     }
     let kinds = counts.iter().map(|(kind, count)| {
@@ -62,21 +62,21 @@ fn data(given: &Given, checkup: &Checkup) -> Value {
             "listed": checkup.noise.listed_false_alarms.round(),
         },
         "kinds": kinds.collect::<Vec<_>>(),
-        "most": MOST,
+        "most": MAX_FINDINGS,
         "findings": findings,
     })
 }
 
-fn finding(en: &Finding, ja: &Finding) -> Value {
-    let text: String = en.text.chars().take(MOST_CHARACTERS).collect();
-    let text = clean_text(&text) + if text.len() < en.text.len() { "…" } else { "" };
-    let both = |[en, ja]: [&str; 2]| json!({ "en": clean_text(en), "ja": clean_text(ja) });
+fn finding_json(en: &Finding, ja: &Finding) -> Value {
+    let text: String = en.text.chars().take(MAX_CHARACTERS).collect();
+    let text = show_controls_in_text(&text) + if text.len() < en.text.len() { "…" } else { "" };
+    let both = |[en, ja]: [&str; 2]| json!({ "en": show_controls_in_text(en), "ja": show_controls_in_text(ja) });
     json!({
         "kind": en.kind.key(),
         "part": match en.part { Part::Data => "data", Part::Test => "test", Part::Unlabelled => "unlabelled" },
         "line": en.line,
         "text": text,
-        "label": clean_text(&en.label),
+        "label": show_controls_in_text(&en.label),
         "suggestion": both([&en.suggestion, &ja.suggestion]),
         "reason": both([&en.reason, &ja.reason]),
         "score": en.score,
@@ -84,7 +84,7 @@ fn finding(en: &Finding, ja: &Finding) -> Value {
 }
 
 /// Of each given label the share that probably is another, for the labels with the most noise.
-fn noise(checkup: &Checkup, title: String, lang: Lang) -> Figure {
+fn label_noise_figure(checkup: &Checkup, title: String, lang: Lang) -> Figure {
     let mut of_label: BTreeMap<u32, f64> = (0..).take(checkup.labels.len()).map(|label| (label, 0.0)).collect();
     for pair in &checkup.noise.pairs {
         for label in [pair.given, pair.likely] {
@@ -93,7 +93,7 @@ fn noise(checkup: &Checkup, title: String, lang: Lang) -> Figure {
     }
     let mut labels: Vec<(u32, f64)> = of_label.into_iter().collect();
     labels.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-    labels.truncate(MOST_LABELS);
+    labels.truncate(MAX_LABELS);
     let mut labels: Vec<u32> = labels.into_iter().map(|(label, _)| label).collect();
     labels.sort_unstable();
     let shares: BTreeMap<[u32; 2], f32> =
@@ -118,7 +118,7 @@ fn noise(checkup: &Checkup, title: String, lang: Lang) -> Figure {
         title,
         subtitle: subtitle.into(),
         notes: vec![note.into()],
-        content: Content::Map(Map::of_confusions(&names, axes, share)),
+        content: Content::Heatmap(Heatmap::from_confusions(&names, axes, share)),
         lang,
     }
 }

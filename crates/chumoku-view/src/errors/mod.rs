@@ -11,15 +11,15 @@ mod text;
 pub use page::errors_to_html;
 pub use text::render_errors;
 
-use crate::phrases::known;
-use chumoku::explain::{Confusion, ErrorGroup, ErrorKind, Errors, Told};
-use chumoku::lang::{Lang, clean};
+use crate::phrases::translate_phrase;
+use chumoku::explain::{Confusion, ErrorAnalysis, ErrorGroup, ErrorKind, WrongAnswer};
+use chumoku::lang::{Lang, show_controls};
 
 /// Confusions that are named in a list.
-const CONFUSIONS: usize = 10;
+const MAX_CONFUSIONS: usize = 10;
 
 /// How many rows are wrong.
-fn said_rows(errors: &Errors, lang: Lang) -> String {
+fn accuracy_sentence(errors: &ErrorAnalysis, lang: Lang) -> String {
     let (wrong, rows, accuracy) = (errors.wrong, errors.rows, 100.0 * errors.accuracy);
     match (errors.kind, lang) {
         (ErrorKind::Labels, Lang::En) => {
@@ -41,8 +41,9 @@ fn said_rows(errors: &Errors, lang: Lang) -> String {
 }
 
 /// What is shown, and how effects were found.
-fn said_method(errors: &Errors, lang: Lang) -> String {
-    let (shown, method, unit) = (errors.errors.len(), known(lang, &errors.method), known(lang, &errors.unit));
+fn method_sentence(errors: &ErrorAnalysis, lang: Lang) -> String {
+    let (shown, method, unit) =
+        (errors.errors.len(), translate_phrase(lang, &errors.method), translate_phrase(lang, &errors.unit));
     let mut said = match (errors.kind, lang) {
         (ErrorKind::Numbers, Lang::En) => format!(
             "The {shown} that are furthest off by their intervals, by the words that caused them: those whose effect away from the true \
@@ -71,8 +72,8 @@ fn said_method(errors: &Errors, lang: Lang) -> String {
 }
 
 /// How many errors a word caused.
-fn said_group(group: &ErrorGroup, lang: Lang) -> String {
-    let (word, count) = (lang.quoted(&clean(&group.word)), group.errors.len());
+fn group_heading(group: &ErrorGroup, lang: Lang) -> String {
+    let (word, count) = (lang.quoted(&show_controls(&group.word)), group.errors.len());
     match lang {
         Lang::En => format!("{word}: {count} errors"),
         Lang::Ja => format!("{word}：{count} 件"),
@@ -80,7 +81,7 @@ fn said_group(group: &ErrorGroup, lang: Lang) -> String {
 }
 
 /// How many errors have no word in common with another.
-fn said_alone(errors: &Errors, lang: Lang) -> String {
+fn ungrouped_heading(errors: &ErrorAnalysis, lang: Lang) -> String {
     let count = errors.alone.len();
     match lang {
         Lang::En if count == 1 => "Alone: 1 error".into(),
@@ -91,24 +92,24 @@ fn said_alone(errors: &Errors, lang: Lang) -> String {
 
 /// What is true and what was told, or of a label alone what is wrong with it; of a number the number, or where it `is_brief` which way it
 /// is off.
-fn sides(told: &Told, is_brief: bool, lang: Lang) -> [String; 2] {
+fn truth_and_answer(told: &WrongAnswer, is_brief: bool, lang: Lang) -> [String; 2] {
     match told {
-        Told::Class { truth, answer, .. } => [truth, answer].map(|label| clean(label)),
-        Told::Label { label, missed, .. } => [clean(label), missed_or_extra(*missed, lang).into()],
-        Told::Number { truth, score, .. } if is_brief => {
+        WrongAnswer::Class { truth, answer, .. } => [truth, answer].map(|label| show_controls(label)),
+        WrongAnswer::Label { label, missed, .. } => [show_controls(label), label_error_name(*missed, lang).into()],
+        WrongAnswer::Number { truth, score, .. } if is_brief => {
             let way = match score > truth {
                 true => lang.pick("too high", "高すぎる"),
                 false => lang.pick("too low", "低すぎる"),
             };
             [String::new(), way.into()]
         }
-        Told::Number { truth, score, .. } => [truth.to_string(), score.to_string()],
+        WrongAnswer::Number { truth, score, .. } => [truth.to_string(), score.to_string()],
         _ => Default::default(),
     }
 }
 
 /// What is wrong with a label.
-fn missed_or_extra(missed: bool, lang: Lang) -> &'static str {
+fn label_error_name(missed: bool, lang: Lang) -> &'static str {
     match missed {
         true => lang.pick("missed", "付け忘れ"),
         false => lang.pick("not there", "余分"),
@@ -116,7 +117,7 @@ fn missed_or_extra(missed: bool, lang: Lang) -> &'static str {
 }
 
 /// Both sides with what stands between them.
-fn joined([truth, answer]: &[String; 2], kind: ErrorKind) -> String {
+fn joined_pair([truth, answer]: &[String; 2], kind: ErrorKind) -> String {
     match kind {
         ErrorKind::Labels => format!("{truth}: {answer}"),
         _ if truth.is_empty() => answer.clone(),
@@ -125,10 +126,12 @@ fn joined([truth, answer]: &[String; 2], kind: ErrorKind) -> String {
 }
 
 /// How sure the model was of an error; of a number, its interval and how far it is off by that.
-fn said_sure(told: &Told, lang: Lang) -> String {
+fn confidence_text(told: &WrongAnswer, lang: Lang) -> String {
     match told {
-        Told::Class { probability, .. } | Told::Label { probability, .. } => format!("{:.1} %", 100.0 * probability),
-        Told::Number { low, high, off, .. } => match lang {
+        WrongAnswer::Class { probability, .. } | WrongAnswer::Label { probability, .. } => {
+            format!("{:.1} %", 100.0 * probability)
+        }
+        WrongAnswer::Number { low, high, off, .. } => match lang {
             Lang::En => format!("{low} to {high}; error {off:.1} × its longer side"),
             Lang::Ja => format!("{low}〜{high}、誤差は長いほうの片側の {off:.1} 倍"),
         },
@@ -137,10 +140,10 @@ fn said_sure(told: &Told, lang: Lang) -> String {
 }
 
 /// What is true and told of some errors, the most frequent first.
-fn pairs(errors: &Errors, own: &[usize], lang: Lang) -> Vec<([String; 2], usize)> {
+fn confusion_counts(errors: &ErrorAnalysis, own: &[usize], lang: Lang) -> Vec<([String; 2], usize)> {
     let mut found: Vec<([String; 2], usize)> = Vec::new();
     for error in own.iter().map(|&i| &errors.errors[i]) {
-        let pair = sides(&error.told, true, lang);
+        let pair = truth_and_answer(&error.answer, true, lang);
         match found.iter_mut().find(|(other, _)| *other == pair) {
             Some((_, count)) => *count += 1,
             None => found.push((pair, 1)),
@@ -151,6 +154,6 @@ fn pairs(errors: &Errors, own: &[usize], lang: Lang) -> Vec<([String; 2], usize)
 }
 
 /// The share of a class's rows that were taken for another.
-fn share(confusion: &Confusion) -> f32 {
+fn error_rate(confusion: &Confusion) -> f32 {
     confusion.rows as f32 / confusion.of.max(1) as f32
 }

@@ -1,32 +1,35 @@
 //! Errors as one page.
 
-use super::{joined, missed_or_extra, pairs, said_alone, said_group, said_method, said_rows, said_sure, share, sides};
-use crate::coloured::{both, colours, scale, words};
-use crate::figure::{Axis, Content, Figure, Map, Player, Scale, Scatter, page};
-use crate::marked_up;
-use chumoku::explain::{Confusion, ErrorKind, Errors, Told};
-use chumoku::lang::{Lang, clean_text};
+use super::{
+    accuracy_sentence, confidence_text, confusion_counts, error_rate, group_heading, joined_pair, label_error_name,
+    method_sentence, truth_and_answer, ungrouped_heading,
+};
+use crate::colored_words::{bilingual_html, color_scale, colored_words, effect_styles};
+use crate::escape_markup;
+use crate::figure::{ColorScale, Content, Figure, FigureAxis, Heatmap, PageWidget, Scatter, figures_page};
+use chumoku::explain::{Confusion, ErrorAnalysis, ErrorKind, WrongAnswer};
+use chumoku::lang::{Lang, show_controls_in_text};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// Classes of the map.
-const MOST_LABELS: usize = 20;
+const MAX_LABELS: usize = 20;
 /// Words of a text on the page.
-const MOST_WORDS: usize = 2_000;
+const MAX_WORDS: usize = 2_000;
 
 /// The page of a model's errors, in English and Japanese, starting in `lang`; like [`figures_to_html`](crate::figures_to_html) it
 /// asks nothing of the network.
 #[must_use]
-pub fn errors_to_html(errors: &Errors, lang: Lang) -> String {
+pub fn errors_to_html(errors: &ErrorAnalysis, lang: Lang) -> String {
     let title = |lang: Lang| match lang {
         Lang::En => format!("The surest errors of {}", errors.model),
         Lang::Ja => format!("{} の確信度の高い誤り", errors.model),
     };
     let mut element = String::from("<section id=\"errors\">\n");
-    let say = |said: &dyn Fn(Lang) -> String| both(lang, &|lang| marked_up(&said(lang)));
-    let _ = writeln!(element, "<p class=\"sum\">{}</p>", say(&|lang| said_rows(errors, lang)));
+    let say = |said: &dyn Fn(Lang) -> String| bilingual_html(lang, &|lang| escape_markup(&said(lang)));
+    let _ = writeln!(element, "<p class=\"sum\">{}</p>", say(&|lang| accuracy_sentence(errors, lang)));
     if !errors.errors.is_empty() {
-        let _ = writeln!(element, "<p class=\"how\">{}</p>", say(&|lang| said_method(errors, lang)));
+        let _ = writeln!(element, "<p class=\"how\">{}</p>", say(&|lang| method_sentence(errors, lang)));
         let ends = |at: usize| {
             say(&|lang| {
                 let ends = match (errors.kind, lang) {
@@ -49,60 +52,68 @@ pub fn errors_to_html(errors: &Errors, lang: Lang) -> String {
             element,
             "<p class=\"scale\">− {} {} {} + <span class=\"note\">{note}</span></p>",
             ends(0),
-            scale(),
+            color_scale(),
             ends(1)
         );
     }
     for group in &errors.groups {
-        let _ =
-            write!(element, "<details open><summary>{} <span class=\"pairs\">", say(&|lang| said_group(group, lang)));
+        let _ = write!(
+            element,
+            "<details open><summary>{} <span class=\"pairs\">",
+            say(&|lang| group_heading(group, lang))
+        );
         // The same pairs whatever the language, and as many.
-        let said = [Lang::En, Lang::Ja].map(|lang| pairs(errors, &group.errors, lang));
+        let said = [Lang::En, Lang::Ja].map(|lang| confusion_counts(errors, &group.errors, lang));
         for (place, (_, count)) in said[0].iter().enumerate() {
-            let pair = in_words(errors.kind, lang, &|lang| {
+            let pair = bilingual_unless_names(errors.kind, lang, &|lang| {
                 let sides = said[usize::from(lang == Lang::Ja)][place].0.each_ref();
-                let sides = sides.map(|side| if side.is_empty() { String::new() } else { named(&marked_up(side)) });
-                joined(&sides, errors.kind)
+                let sides =
+                    sides.map(|side| if side.is_empty() { String::new() } else { isolated_name(&escape_markup(side)) });
+                joined_pair(&sides, errors.kind)
             });
             let _ = write!(element, "<span>{pair} {count}</span> ");
         }
         element.push_str("</span></summary>\n");
-        group.errors.iter().for_each(|&i| article(errors, i, lang, &mut element));
+        group.errors.iter().for_each(|&i| error_article(errors, i, lang, &mut element));
         element.push_str("</details>\n");
     }
     if !errors.alone.is_empty() {
-        let _ = writeln!(element, "<details open><summary>{}</summary>", say(&|lang| said_alone(errors, lang)));
-        errors.alone.iter().for_each(|&i| article(errors, i, lang, &mut element));
+        let _ = writeln!(element, "<details open><summary>{}</summary>", say(&|lang| ungrouped_heading(errors, lang)));
+        errors.alone.iter().for_each(|&i| error_article(errors, i, lang, &mut element));
         element.push_str("</details>\n");
     }
     element.push_str("</section>\n");
-    let player = Player { element: &element, script: "", style: &(include_str!("errors.css").to_owned() + &colours()) };
-    let figure = |lang: Lang| match errors.kind {
-        ErrorKind::Labels => labels(errors, title(lang), lang),
-        ErrorKind::Numbers => scatter(errors, title(lang), lang),
-        _ => confusions(errors, title(lang), lang),
+    let player = PageWidget {
+        element: &element,
+        script: "",
+        style: &(include_str!("errors.css").to_owned() + &effect_styles()),
     };
-    page(&title(lang), &[[Lang::En, Lang::Ja].map(figure)], player, lang)
+    let figure = |lang: Lang| match errors.kind {
+        ErrorKind::Labels => label_errors_figure(errors, title(lang), lang),
+        ErrorKind::Numbers => scatter_figure(errors, title(lang), lang),
+        _ => confusion_figure(errors, title(lang), lang),
+    };
+    figures_page(&title(lang), &[[Lang::En, Lang::Ja].map(figure)], player, lang)
 }
 
 /// What is said in both languages, or of classes, which have names alone and no words, once.
-fn in_words(kind: ErrorKind, lang: Lang, said: &dyn Fn(Lang) -> String) -> String {
-    if kind == ErrorKind::Classes { said(lang) } else { both(lang, said) }
+fn bilingual_unless_names(kind: ErrorKind, lang: Lang, said: &dyn Fn(Lang) -> String) -> String {
+    if kind == ErrorKind::Classes { said(lang) } else { bilingual_html(lang, said) }
 }
 
 /// A name, whichever way it is written.
-fn named(name: &str) -> String {
+fn isolated_name(name: &str) -> String {
     format!("<bdi>{name}</bdi>")
 }
 
-fn article(errors: &Errors, place: usize, lang: Lang, element: &mut String) {
+fn error_article(errors: &ErrorAnalysis, place: usize, lang: Lang, element: &mut String) {
     let error = &errors.errors[place];
-    let line = both(lang, &|lang| match lang {
+    let line = bilingual_html(lang, &|lang| match lang {
         Lang::En => format!("line {}", error.line),
         Lang::Ja => format!("{} 行目", error.line),
     });
-    let of_truth = match &error.told {
-        Told::Class { probability_of_truth, .. } => both(lang, &|lang| {
+    let of_truth = match &error.answer {
+        WrongAnswer::Class { probability_of_truth, .. } => bilingual_html(lang, &|lang| {
             let p = 100.0 * probability_of_truth;
             match lang {
                 Lang::En => format!("true class {p:.1} %"),
@@ -111,30 +122,30 @@ fn article(errors: &Errors, place: usize, lang: Lang, element: &mut String) {
         }),
         _ => String::new(),
     };
-    let pair = match &error.told {
-        Told::Class { truth, answer, .. } => {
-            let [truth, answer] = [truth, answer].map(|label| marked_up(&clean_text(label)));
-            format!("{} → <ins>{}</ins>", named(&truth), named(&answer))
+    let pair = match &error.answer {
+        WrongAnswer::Class { truth, answer, .. } => {
+            let [truth, answer] = [truth, answer].map(|label| escape_markup(&show_controls_in_text(label)));
+            format!("{} → <ins>{}</ins>", isolated_name(&truth), isolated_name(&answer))
         }
-        told => both(lang, &|lang| {
-            let [first, second] = sides(told, false, lang).map(|side| named(&marked_up(&side)));
-            joined(&[first, format!("<ins>{second}</ins>")], errors.kind)
+        told => bilingual_html(lang, &|lang| {
+            let [first, second] = truth_and_answer(told, false, lang).map(|side| isolated_name(&escape_markup(&side)));
+            joined_pair(&[first, format!("<ins>{second}</ins>")], errors.kind)
         }),
     };
-    let sure = in_words(errors.kind, lang, &|lang| said_sure(&error.told, lang));
+    let sure = bilingual_unless_names(errors.kind, lang, &|lang| confidence_text(&error.answer, lang));
     let _ = write!(
         element,
         "<article><p class=\"head\"><b>{}</b> {line} · {pair} <b>{sure}</b> <small>{of_truth}</small></p>\n\
          <p class=\"text\" dir=\"auto\">",
         place + 1,
     );
-    element.push_str(&words(&error.words, 0..MOST_WORDS, &|_| (false, String::new())));
+    element.push_str(&colored_words(&error.words, 0..MAX_WORDS, &|_| (false, String::new())));
     element.push_str("</p></article>\n");
 }
 
 /// Of each label the share of the rows that have it that missed it, and of the others that were given it.
-fn labels(errors: &Errors, title: String, lang: Lang) -> Figure {
-    let shown = &errors.labels[..errors.labels.len().min(MOST_LABELS)];
+fn label_errors_figure(errors: &ErrorAnalysis, title: String, lang: Lang) -> Figure {
+    let shown = &errors.labels[..errors.labels.len().min(MAX_LABELS)];
     let values: Vec<Option<f32>> = shown
         .iter()
         .flat_map(|of| [(of.missed, of.of), (of.extra, of.of_others)])
@@ -142,8 +153,8 @@ fn labels(errors: &Errors, title: String, lang: Lang) -> Figure {
         .collect();
     let top = values.iter().flatten().fold(0.01_f32, |most, &x| most.max(x));
     let kinds = [true, false].iter().filter(|_| !shown.is_empty());
-    let kinds = kinds.map(|&missed| missed_or_extra(missed, lang).to_owned()).collect();
-    let axis = |name: &str, labels: Vec<String>| Axis { name: name.into(), labels, is_numbered: false };
+    let kinds = kinds.map(|&missed| label_error_name(missed, lang).to_owned()).collect();
+    let axis = |name: &str, labels: Vec<String>| FigureAxis { name: name.into(), labels, is_numbered: false };
     let (subtitle, note) = match lang {
         Lang::En => (
             "Of the rows that have a label the share that missed it, and of the others the share that was given it",
@@ -158,19 +169,19 @@ fn labels(errors: &Errors, title: String, lang: Lang) -> Figure {
         title,
         subtitle: subtitle.into(),
         notes: vec![note.into()],
-        content: Content::Map(Map {
+        content: Content::Heatmap(Heatmap {
             caption: String::new(),
             rows: axis(lang.pick("the label", "ラベル"), shown.iter().map(|of| of.label.clone()).collect()),
             columns: axis(lang.pick("the error", "誤り"), kinds),
             values,
-            scale: Scale::of_shares(usize::MAX, [top].iter()),
+            scale: ColorScale::for_shares(usize::MAX, [top].iter()),
         }),
         lang,
     }
 }
 
 /// Predicted numbers over true ones.
-fn scatter(errors: &Errors, title: String, lang: Lang) -> Figure {
+fn scatter_figure(errors: &ErrorAnalysis, title: String, lang: Lang) -> Figure {
     let subtitle = lang.pick(
         "Predicted numbers over true ones; the line is where they are equal",
         "真の値と予測。線の上では両者が等しい",
@@ -185,7 +196,7 @@ fn scatter(errors: &Errors, title: String, lang: Lang) -> Figure {
 }
 
 /// Of each class the share that was taken for another, for the classes with the most errors.
-fn confusions(errors: &Errors, title: String, lang: Lang) -> Figure {
+fn confusion_figure(errors: &ErrorAnalysis, title: String, lang: Lang) -> Figure {
     let mut of_label: BTreeMap<&str, usize> = BTreeMap::new();
     for confusion in &errors.confusions {
         *of_label.entry(&confusion.truth).or_default() += confusion.rows;
@@ -193,12 +204,12 @@ fn confusions(errors: &Errors, title: String, lang: Lang) -> Figure {
     }
     let mut labels: Vec<(&str, usize)> = of_label.into_iter().collect();
     labels.sort_by_key(|&(_, rows)| std::cmp::Reverse(rows));
-    labels.truncate(MOST_LABELS);
+    labels.truncate(MAX_LABELS);
     let mut labels: Vec<&str> = labels.into_iter().map(|(label, _)| label).collect();
     labels.sort_unstable();
     let taken = |truth: usize, answer: usize| {
         let is_it = |found: &&Confusion| found.truth == labels[truth] && found.answer == labels[answer];
-        errors.confusions.iter().find(is_it).map_or(0.0, share)
+        errors.confusions.iter().find(is_it).map_or(0.0, error_rate)
     };
     let axes = match lang {
         Lang::En => ["the true class", "the answer"],
@@ -218,7 +229,7 @@ fn confusions(errors: &Errors, title: String, lang: Lang) -> Figure {
         title,
         subtitle: subtitle.into(),
         notes: vec![note.into()],
-        content: Content::Map(Map::of_confusions(&labels, axes, taken)),
+        content: Content::Heatmap(Heatmap::from_confusions(&labels, axes, taken)),
         lang,
     }
 }

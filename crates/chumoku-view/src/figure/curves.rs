@@ -1,16 +1,16 @@
 //! Numbers along an axis.
 
-use super::map::Axis;
-use super::table::Table;
-use super::{Canvas, four, numbers};
-use crate::picture::{Anchor, Item, Paint, Text};
+use super::heatmap::FigureAxis;
+use super::table::FigureTable;
+use super::{Canvas, four_decimals, json_numbers};
+use crate::picture::{Paint, SceneItem, SceneText, TextAnchor};
 use serde_json::{Value, json};
 
 /// Curves over one axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curves {
     /// The axis, and its places.
-    pub x: Axis,
+    pub x: FigureAxis,
     /// What the numbers are.
     pub y: String,
     /// Each curve's name, and a number at each place.
@@ -24,26 +24,26 @@ pub struct Curves {
 const WIDTH: f64 = 620.0;
 const HEIGHT: f64 = 300.0;
 /// The side of a point with a spread.
-const POINT: f64 = 7.0;
+const POINT_SIZE: f64 = 7.0;
 /// Powers of ten that a logarithmic axis spans at most to have ticks between them.
-const MOST_DECADES: i32 = 4;
+const MAX_MINOR_TICK_DECADES: i32 = 4;
 
 /// A round step of which `span` has about five.
-pub(super) fn step(span: f64) -> f64 {
+pub(super) fn round_step(span: f64) -> f64 {
     let raw = (span / 5.0).max(f64::MIN_POSITIVE);
     let power = 10f64.powf(raw.log10().floor());
     [1.0, 2.0, 5.0, 10.0].map(|x| x * power).into_iter().find(|&x| x >= raw).unwrap_or(raw)
 }
 
 impl Curves {
-    fn scaled(&self, y: f32) -> f64 {
+    fn axis_value(&self, y: f32) -> f64 {
         if self.is_logarithmic { f64::from(y).max(f64::MIN_POSITIVE).log10() } else { f64::from(y) }
     }
 
     /// A number to four decimals, with its spread.
-    fn shown(&self, series: usize, place: usize) -> String {
-        let number = four(self.series[series].1[place].into());
-        match self.spread.get(series).and_then(|bars| bars.get(place)).map(|bar| bar.map(|y| four(y.into()))) {
+    fn value_text(&self, series: usize, place: usize) -> String {
+        let number = four_decimals(self.series[series].1[place].into());
+        match self.spread.get(series).and_then(|bars| bars.get(place)).map(|bar| bar.map(|y| four_decimals(y.into()))) {
             Some([least, most]) => format!("{number} ({least}–{most})"),
             None => number,
         }
@@ -52,7 +52,7 @@ impl Curves {
     /// The ends of an axis that holds these numbers, and its ticks with their labels.
     fn ticks(&self, low: f64, high: f64) -> ([f64; 2], Vec<(f64, String)>) {
         if !self.is_logarithmic {
-            let by = step(high - low);
+            let by = round_step(high - low);
             let (low, high) = ((low / by).floor() * by, (high / by).ceil() * by);
             let digits = if by < 1.0 { 1 - by.log10().floor() as i32 } else { 0 } as usize;
             let tick = |value: f64| (value, format!("{value:.digits$}").replace('-', "−"));
@@ -60,7 +60,7 @@ impl Curves {
             return ([low, high], (0..=count).map(|i| tick(low + by * i as f64)).collect());
         }
         let powers = low.floor() as i32..=high.ceil() as i32;
-        let digits: &[u32] = if powers.end() - powers.start() <= MOST_DECADES { &[1, 2, 5] } else { &[1] };
+        let digits: &[u32] = if powers.end() - powers.start() <= MAX_MINOR_TICK_DECADES { &[1, 2, 5] } else { &[1] };
         // By way of the text: ten to a negative power is not exact.
         let numbers = powers.flat_map(|power| digits.iter().map(move |digit| format!("{digit}e{power}")));
         let numbers = numbers.filter_map(|text| text.parse::<f64>().ok());
@@ -71,11 +71,11 @@ impl Curves {
     }
 
     pub(super) fn draw(&self, place: [f64; 2], canvas: &mut Canvas<'_>) -> [f64; 2] {
-        self.draw_over(None, HEIGHT, place, canvas)
+        self.draw_in_range(None, HEIGHT, place, canvas)
     }
 
     /// Over this range of numbers, or that which they have, so high.
-    pub(super) fn draw_over(
+    pub(super) fn draw_in_range(
         &self,
         range: Option<[f64; 2]>,
         height: f64,
@@ -84,7 +84,7 @@ impl Curves {
     ) -> [f64; 2] {
         let (left, top) = (x0 + 56.0, y0 + 18.0);
         let numbers = self.series.iter().flat_map(|(_, numbers)| numbers);
-        let all = numbers.chain(self.spread.iter().flatten().flatten()).map(|&y| self.scaled(y));
+        let all = numbers.chain(self.spread.iter().flatten().flatten()).map(|&y| self.axis_value(y));
         let (low, high) = all.filter(|y| y.is_finite()).fold((f64::MAX, f64::MIN), |(a, b), y| (a.min(y), b.max(y)));
         let (low, high) = match low {
             _ if low < high => (low, high),
@@ -97,64 +97,63 @@ impl Curves {
         let count = self.x.labels.len().max(2);
         let x = |i: usize| left + WIDTH * i as f64 / (count - 1) as f64;
         let y = |value: f64| top + height * (high - value) / (high - low);
-        let soft = |at: [f64; 2], text: String| Text::new(at, text, 12.0, Paint::Soft);
+        let soft = |at: [f64; 2], text: String| SceneText::new(at, text, 12.0, Paint::SecondaryText);
         canvas.text(soft([x0, y0 + 4.0], self.y.clone()));
         for (value, text) in ticks {
             let ends = [left, y(value), left + WIDTH, y(value)];
-            canvas.items.push(Item::Line { ends, stroke: Paint::Faint, width: 1.0, says: String::new() });
-            canvas.text(soft([left - 8.0, y(value) + 4.0], text).anchored(Anchor::End));
+            canvas.items.push(SceneItem::Line { ends, stroke: Paint::GuideLine, width: 1.0, says: String::new() });
+            canvas.text(soft([left - 8.0, y(value) + 4.0], text).with_anchor(TextAnchor::End));
         }
         let every = self.x.labels.len().div_ceil(12).max(1);
         for (i, label) in self.x.labels.iter().enumerate().step_by(every) {
-            canvas.text(soft([x(i), top + height + 18.0], label.clone()).anchored(Anchor::Middle));
+            canvas.text(soft([x(i), top + height + 18.0], label.clone()).with_anchor(TextAnchor::Middle));
         }
         let below = [left + WIDTH / 2.0, top + height + 36.0];
-        canvas.text(soft(below, self.x.name.clone()).anchored(Anchor::Middle));
+        canvas.text(soft(below, self.x.name.clone()).with_anchor(TextAnchor::Middle));
         for (index, (name, numbers)) in self.series.iter().enumerate() {
             let stroke = Paint::Series(index);
             for (i, pair) in numbers.windows(2).enumerate() {
-                let [from, to] = [pair[0], pair[1]].map(|y| self.scaled(y));
+                let [from, to] = [pair[0], pair[1]].map(|y| self.axis_value(y));
                 if from.is_finite() && to.is_finite() {
-                    let says = format!("{name}, {}: {}", self.x.labels[i], self.shown(index, i));
+                    let says = format!("{name}, {}: {}", self.x.labels[i], self.value_text(index, i));
                     let ends = [x(i), y(from), x(i + 1), y(to)];
-                    canvas.items.push(Item::Line { ends, stroke, width: 1.8, says });
+                    canvas.items.push(SceneItem::Line { ends, stroke, width: 1.8, says });
                 }
             }
             for (i, (bar, number)) in self.spread.get(index).into_iter().flatten().zip(numbers).enumerate() {
-                let says = format!("{name}, {}: {}", self.x.labels[i], self.shown(index, i));
-                let [least, most, middle] = [bar[0], bar[1], *number].map(|number| y(self.scaled(number)));
+                let says = format!("{name}, {}: {}", self.x.labels[i], self.value_text(index, i));
+                let [least, most, middle] = [bar[0], bar[1], *number].map(|number| y(self.axis_value(number)));
                 let ends = [x(i), least, x(i), most];
-                canvas.items.push(Item::Line { ends, stroke, width: 1.5, says: says.clone() });
-                let area = [x(i) - POINT / 2.0, middle - POINT / 2.0, POINT, POINT];
-                canvas.items.push(Item::Rect { area, fill: stroke, says });
+                canvas.items.push(SceneItem::Line { ends, stroke, width: 1.5, says: says.clone() });
+                let area = [x(i) - POINT_SIZE / 2.0, middle - POINT_SIZE / 2.0, POINT_SIZE, POINT_SIZE];
+                canvas.items.push(SceneItem::Rect { area, fill: stroke, says });
             }
             let at = [left + WIDTH + 22.0, top + 14.0 + 20.0 * index as f64];
-            canvas.items.push(Item::Line {
+            canvas.items.push(SceneItem::Line {
                 ends: [at[0], at[1] - 4.0, at[0] + 18.0, at[1] - 4.0],
                 stroke,
                 width: 2.4,
                 says: String::new(),
             });
-            canvas.text(Text::new([at[0] + 24.0, at[1]], name.clone(), 12.0, Paint::Ink));
+            canvas.text(SceneText::new([at[0] + 24.0, at[1]], name.clone(), 12.0, Paint::Text));
         }
-        let names = self.series.iter().map(|(name, _)| super::drawn_width(name, 12.0)).fold(0.0, f64::max);
+        let names = self.series.iter().map(|(name, _)| super::estimated_text_width(name, 12.0)).fold(0.0, f64::max);
         [left + WIDTH + 50.0 + names, top + height + 40.0]
     }
 
-    pub(super) fn table(&self) -> Table {
+    pub(super) fn table(&self) -> FigureTable {
         let head = [self.x.name.clone()].into_iter().chain(self.series.iter().map(|(name, _)| name.clone()));
-        let rows =
-            self.x.labels.iter().enumerate().map(|(i, label)| {
-                (label.clone(), (0..self.series.len()).map(|series| self.shown(series, i)).collect())
-            });
-        Table { caption: self.y.clone(), head: head.collect(), rows: rows.collect() }
+        let rows = self.x.labels.iter().enumerate().map(|(i, label)| {
+            (label.clone(), (0..self.series.len()).map(|series| self.value_text(series, i)).collect())
+        });
+        FigureTable { caption: self.y.clone(), head: head.collect(), rows: rows.collect() }
     }
 
     pub(super) fn to_json(&self) -> Value {
         let series = self.series.iter().enumerate().map(|(index, (name, y))| {
-            let mut series = json!({ "name": name, "values": numbers(y) });
+            let mut series = json!({ "name": name, "values": json_numbers(y) });
             if let Some(bars) = self.spread.get(index) {
-                series["spread"] = bars.iter().map(|bar| numbers(bar)).collect();
+                series["spread"] = bars.iter().map(|bar| json_numbers(bar)).collect();
             }
             series
         });

@@ -1,15 +1,15 @@
 //! Lines between words: who looks at whom, from a threshold on.
 
-use super::table::Table;
-use super::{Canvas, Lang, SIZE, drawn_width, four, numbers};
-use crate::picture::{Anchor, Item, Paint, Text};
-use crate::width::cut;
-use chumoku::lang::clean;
+use super::table::FigureTable;
+use super::{Canvas, Lang, TEXT_SIZE, estimated_text_width, four_decimals, json_numbers};
+use crate::picture::{Paint, SceneItem, SceneText, TextAnchor};
+use crate::width::truncate;
+use chumoku::lang::show_controls;
 use serde_json::{Value, json};
 
 /// Lines between words.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Lines {
+pub struct AttentionLines {
     /// The words that look, and those that are looked at.
     pub words: [Vec<String>; 2],
     /// The weights, row by row; none where a word cannot be seen.
@@ -18,10 +18,10 @@ pub struct Lines {
     pub threshold: f32,
 }
 
-impl Lines {
+impl AttentionLines {
     /// The lines, strongest first: from, to, and weight.
     #[must_use]
-    pub fn shown(&self) -> Vec<(usize, usize, f32)> {
+    pub fn visible_lines(&self) -> Vec<(usize, usize, f32)> {
         let columns = self.words[1].len().max(1);
         let all = self.weights.iter().enumerate();
         let mut found: Vec<(usize, usize, f32)> = all
@@ -34,68 +34,69 @@ impl Lines {
 
     pub(super) fn draw(&self, [x0, y0]: [f64; 2], canvas: &mut Canvas<'_>) -> [f64; 2] {
         let step = 24.0;
-        let name = |side: usize, i: usize| cut(&clean(&self.words[side][i]), 20);
-        let room =
-            |side: usize| (0..self.words[side].len()).map(|i| drawn_width(&name(side, i), SIZE)).fold(60.0, f64::max);
+        let name = |side: usize, i: usize| truncate(&show_controls(&self.words[side][i]), 20);
+        let room = |side: usize| {
+            (0..self.words[side].len()).map(|i| estimated_text_width(&name(side, i), TEXT_SIZE)).fold(60.0, f64::max)
+        };
         let [left, right] = [x0 + room(0) + 10.0, x0 + room(0) + 270.0];
         let y = |i: usize| y0 + 36.0 + i as f64 * step;
         let headings = match canvas.lang {
             Lang::En => ["looks", "is looked at"],
             Lang::Ja => ["見る語", "見られる語"],
         };
-        let soft = |at: [f64; 2], text: &str| Text::new(at, text, 12.0, Paint::Soft);
-        canvas.text(soft([left - 10.0, y0 + 8.0], headings[0]).anchored(Anchor::End));
+        let soft = |at: [f64; 2], text: &str| SceneText::new(at, text, 12.0, Paint::SecondaryText);
+        canvas.text(soft([left - 10.0, y0 + 8.0], headings[0]).with_anchor(TextAnchor::End));
         canvas.text(soft([right + 10.0, y0 + 8.0], headings[1]));
         // The strongest lie on top.
-        for (from, to, weight) in self.shown().into_iter().rev() {
+        for (from, to, weight) in self.visible_lines().into_iter().rev() {
             let says = format!("{} {} → {} {}: {:.2} %", from + 1, name(0, from), to + 1, name(1, to), 100.0 * weight);
             let ends = [left, y(from) - 4.5, right, y(to) - 4.5];
             let width = 0.6 + 4.4 * f64::from(weight.clamp(0.0, 1.0));
             // From a colour on that can be seen on paper.
-            canvas.items.push(Item::Line { ends, stroke: Paint::Share(0.2 + 0.8 * weight), width, says });
+            canvas.items.push(SceneItem::Line { ends, stroke: Paint::Share(0.2 + 0.8 * weight), width, says });
         }
-        for (side, x, anchor) in [(0, left - 10.0, Anchor::End), (1, right + 10.0, Anchor::Start)] {
+        for (side, x, anchor) in [(0, left - 10.0, TextAnchor::End), (1, right + 10.0, TextAnchor::Start)] {
             for i in 0..self.words[side].len() {
-                canvas.text(Text::new([x, y(i)], name(side, i), SIZE, Paint::Ink).anchored(anchor));
+                canvas.text(SceneText::new([x, y(i)], name(side, i), TEXT_SIZE, Paint::Text).with_anchor(anchor));
             }
         }
         // What each word gives most, in numbers.
-        let shown = self.shown();
+        let shown = self.visible_lines();
         let numbers_at = right + 10.0 + room(1) + 24.0;
         let heading = canvas.lang.pick("strongest line of each word", "各語の最も強い線");
         canvas.text(soft([numbers_at, y0 + 8.0], heading));
-        let mut widest = drawn_width(heading, 12.0);
+        let mut widest = estimated_text_width(heading, 12.0);
         for from in 0..self.words[0].len() {
             if let Some((_, to, weight)) = shown.iter().find(|line| line.0 == from) {
                 let text = format!("{} → {} {:.1} %", name(0, from), name(1, *to), 100.0 * weight);
-                widest = widest.max(drawn_width(&text, 12.0));
-                canvas.text(Text::new([numbers_at, y(from)], text, 12.0, Paint::Soft));
+                widest = widest.max(estimated_text_width(&text, 12.0));
+                canvas.text(SceneText::new([numbers_at, y(from)], text, 12.0, Paint::SecondaryText));
             }
         }
         [numbers_at + widest, y(self.words[0].len().max(self.words[1].len())) - step + 8.0]
     }
 
-    pub(super) fn table(&self, lang: Lang) -> Table {
+    pub(super) fn table(&self, lang: Lang) -> FigureTable {
         let head = match lang {
             Lang::En => ["looks", "is looked at", "share"],
             Lang::Ja => ["見る語", "見られる語", "割合"],
         };
-        let rows = self.shown().into_iter().map(|(from, to, weight)| {
+        let rows = self.visible_lines().into_iter().map(|(from, to, weight)| {
             let named = |side: usize, i: usize| format!("{} {}", i + 1, self.words[side][i]);
-            (named(0, from), vec![named(1, to), four(weight.into())])
+            (named(0, from), vec![named(1, to), four_decimals(weight.into())])
         });
-        Table { caption: String::new(), head: head.map(String::from).to_vec(), rows: rows.collect() }
+        FigureTable { caption: String::new(), head: head.map(String::from).to_vec(), rows: rows.collect() }
     }
 
     pub(super) fn to_json(&self) -> Value {
-        let shown = self.shown();
+        let shown = self.visible_lines();
         let weights: Vec<f32> = shown.iter().map(|line| line.2).collect();
         json!({
             "words": self.words,
-            "threshold": chumoku::explain::number(self.threshold),
+            "threshold": chumoku::explain::json_number(self.threshold),
             "from": shown.iter().map(|line| line.0).collect::<Vec<usize>>(),
             "to": shown.iter().map(|line| line.1).collect::<Vec<usize>>(),
-            "weights": numbers(&weights),
+            "weights": json_numbers(&weights),
         })
     }
 }

@@ -17,36 +17,36 @@
 
 mod curves;
 mod effects;
+mod heatmap;
+mod heatmap_grid;
 mod lines;
-mod map;
 mod page;
 mod panels;
-mod products;
 mod scatter;
-mod sheet;
+mod score_breakdown;
+mod search_tree;
 mod table;
-mod tree;
 
 pub use curves::Curves;
-pub use effects::Effects;
-pub use lines::Lines;
-pub use map::{Axis, Map, Scale};
+pub use effects::ColoredText;
+pub use heatmap::{ColorScale, FigureAxis, Heatmap};
+pub use heatmap_grid::HeatmapGrid;
+pub(crate) use heatmap_grid::{MAX_CELLS_PER_SIDE, max_pooled, pooling_note};
+pub use lines::AttentionLines;
 pub use page::figures_to_html;
-pub(crate) use page::{Player, page, program};
-pub use panels::Panels;
-pub use products::{Products, Seen};
+pub(crate) use page::{PageWidget, figures_page, page_sources};
+pub use panels::CurvePanels;
 pub use scatter::Scatter;
-pub use sheet::Sheet;
-pub(crate) use sheet::{POOL, pooled, pooled_note};
-pub use table::Table;
-pub use tree::{Kept, Node, Tree};
+pub use score_breakdown::{KeyScore, ScoreBreakdown};
+pub use search_tree::{NodeOutcome, SearchTree, TreeNode};
+pub use table::FigureTable;
 
-use crate::picture::{Item, Paint, Scene, Text};
-use crate::terminal::{Paint as TerminalPaint, TerminalOptions};
-use crate::width::{cut, display_width, wrap};
-use chumoku::explain::number;
+use crate::picture::{Paint, Scene, SceneItem, SceneText};
+use crate::terminal::{Painter as TerminalPaint, TerminalOptions};
+use crate::width::{display_width, truncate, wrap};
+use chumoku::explain::json_number;
 use chumoku::lang::Lang;
-use chumoku::lang::clean_text;
+use chumoku::lang::show_controls_in_text;
 use serde_json::{Map as Object, Value};
 
 /// A picture before any form of it.
@@ -69,44 +69,44 @@ pub struct Figure {
 #[non_exhaustive]
 pub enum Content {
     /// Numbers by rows and columns.
-    Map(Map),
+    Heatmap(Heatmap),
     /// Many maps beside each other.
-    Sheet(Sheet),
+    HeatmapGrid(HeatmapGrid),
     /// Lines between words.
-    Lines(Lines),
+    Lines(AttentionLines),
     /// Numbers along an axis.
     Curves(Curves),
     /// How one score comes about.
-    Products(Products),
+    ScoreBreakdown(ScoreBreakdown),
     /// Predicted numbers over true ones.
     Scatter(Scatter),
     /// A text in colours of what its words do.
-    Effects(Effects),
+    ColoredText(ColoredText),
     /// Curves below each other.
-    Panels(Panels),
+    Panels(CurvePanels),
     /// What was considered, step by step.
-    Tree(Tree),
+    SearchTree(SearchTree),
 }
 
 /// Where parts of a picture are put.
 struct Canvas<'a> {
-    items: &'a mut Vec<Item>,
+    items: &'a mut Vec<SceneItem>,
     lang: Lang,
 }
 
 impl Canvas<'_> {
-    fn text(&mut self, text: Text) {
+    fn text(&mut self, text: SceneText) {
         self.items.push(text.into());
     }
 }
 
 /// Height of plain text.
-const SIZE: f64 = 13.0;
+const TEXT_SIZE: f64 = 13.0;
 /// Room around a picture.
 const MARGIN: f64 = 24.0;
 
 /// About how wide a text is drawn. Fonts differ; this is on the wide side.
-fn drawn_width(text: &str, size: f64) -> f64 {
+fn estimated_text_width(text: &str, size: f64) -> f64 {
     display_width(text) as f64 * size * 0.58
 }
 
@@ -114,32 +114,33 @@ impl Figure {
     /// The picture.
     #[must_use]
     pub fn scene(&self) -> Scene {
-        let [title, subtitle] = [&self.title, &self.subtitle].map(|text| clean_text(text));
+        let [title, subtitle] = [&self.title, &self.subtitle].map(|text| show_controls_in_text(text));
         let mut items = vec![
-            Text { is_bold: true, ..Text::new([MARGIN, 34.0], cut(&title, 120), 18.0, Paint::Ink) }.into(),
-            Text::new([MARGIN, 56.0], cut(&subtitle, 160), SIZE, Paint::Soft).into(),
+            SceneText { is_bold: true, ..SceneText::new([MARGIN, 34.0], truncate(&title, 120), 18.0, Paint::Text) }
+                .into(),
+            SceneText::new([MARGIN, 56.0], truncate(&subtitle, 160), TEXT_SIZE, Paint::SecondaryText).into(),
         ];
         let mut content = Vec::new();
         let mut canvas = Canvas { items: &mut content, lang: self.lang };
         let [right, bottom] = match &self.content {
-            Content::Map(map) => map.draw([MARGIN, 76.0], &mut canvas),
-            Content::Sheet(sheet) => sheet.draw([MARGIN, 76.0], &mut canvas),
+            Content::Heatmap(map) => map.draw([MARGIN, 76.0], &mut canvas),
+            Content::HeatmapGrid(sheet) => sheet.draw([MARGIN, 76.0], &mut canvas),
             Content::Lines(lines) => lines.draw([MARGIN, 76.0], &mut canvas),
             Content::Curves(curves) => curves.draw([MARGIN, 76.0], &mut canvas),
-            Content::Products(products) => products.draw([MARGIN, 76.0], &mut canvas),
+            Content::ScoreBreakdown(products) => products.draw([MARGIN, 76.0], &mut canvas),
             Content::Scatter(scatter) => scatter.draw([MARGIN, 76.0], &mut canvas),
-            Content::Effects(effects) => effects.draw([MARGIN, 76.0], &mut canvas),
+            Content::ColoredText(effects) => effects.draw([MARGIN, 76.0], &mut canvas),
             Content::Panels(panels) => panels.draw([MARGIN, 76.0], &mut canvas),
-            Content::Tree(tree) => tree.draw([MARGIN, 76.0], &mut canvas),
+            Content::SearchTree(tree) => tree.draw([MARGIN, 76.0], &mut canvas),
         };
         items.extend(content);
-        let titles = [(&title, 18.0, 120), (&subtitle, SIZE, 160)];
-        let longest = titles.map(|(text, size, most)| MARGIN + drawn_width(&cut(text, most), size));
+        let titles = [(&title, 18.0, 120), (&subtitle, TEXT_SIZE, 160)];
+        let longest = titles.map(|(text, size, most)| MARGIN + estimated_text_width(&truncate(text, most), size));
         let width = right.max(longest[0]).max(longest[1]).max(360.0);
         let mut y = bottom + 22.0;
         for note in &self.notes {
             for line in wrap(note, ((width - MARGIN) / (12.0 * 0.58)) as usize) {
-                items.push(Text::new([MARGIN, y], line, 12.0, Paint::Soft).into());
+                items.push(SceneText::new([MARGIN, y], line, 12.0, Paint::SecondaryText).into());
                 y += 17.0;
             }
         }
@@ -153,17 +154,17 @@ impl Figure {
 
     /// Every number in tables, to four decimals.
     #[must_use]
-    pub fn tables(&self) -> Vec<Table> {
+    pub fn tables(&self) -> Vec<FigureTable> {
         match &self.content {
-            Content::Map(map) => vec![map.table(self.lang)],
-            Content::Sheet(sheet) => sheet.maps.iter().map(|map| map.table(self.lang)).collect(),
+            Content::Heatmap(map) => vec![map.table(self.lang)],
+            Content::HeatmapGrid(sheet) => sheet.maps.iter().map(|map| map.table(self.lang)).collect(),
             Content::Lines(lines) => vec![lines.table(self.lang)],
             Content::Curves(curves) => vec![curves.table()],
-            Content::Products(products) => products.tables(self.lang),
+            Content::ScoreBreakdown(products) => products.tables(self.lang),
             Content::Scatter(scatter) => vec![scatter.table(self.lang)],
-            Content::Effects(effects) => vec![effects.table(self.lang)],
+            Content::ColoredText(effects) => vec![effects.table(self.lang)],
             Content::Panels(panels) => panels.tables(),
-            Content::Tree(tree) => vec![tree.table(self.lang)],
+            Content::SearchTree(tree) => vec![tree.table(self.lang)],
         }
     }
 
@@ -172,16 +173,18 @@ impl Figure {
     pub fn to_text(&self, options: &TerminalOptions) -> String {
         let width = options.width.max(40);
         let paint = TerminalPaint::new(options.colour);
-        let mut lines = vec![paint.strong(&cut(&clean_text(&self.title), width))];
-        lines.extend(wrap(&clean_text(&self.subtitle), width - 2).into_iter().take(3).map(|line| format!("  {line}")));
+        let mut lines = vec![paint.strong(&truncate(&show_controls_in_text(&self.title), width))];
+        lines.extend(
+            wrap(&show_controls_in_text(&self.subtitle), width - 2).into_iter().take(3).map(|line| format!("  {line}")),
+        );
         lines.push(String::new());
         lines.extend(match &self.content {
-            Content::Map(map) => map.lines(width, options.colour, self.lang),
-            Content::Sheet(sheet) => sheet.lines(width, options.colour, self.lang),
+            Content::Heatmap(map) => map.lines(width, options.colour, self.lang),
+            Content::HeatmapGrid(sheet) => sheet.lines(width, options.colour, self.lang),
             Content::Scatter(scatter) => scatter.lines(width, self.lang),
-            Content::Effects(effects) => effects.lines(width, paint),
-            Content::Tree(tree) => tree.lines(width, paint, self.lang),
-            Content::Lines(_) | Content::Curves(_) | Content::Products(_) | Content::Panels(_) => {
+            Content::ColoredText(effects) => effects.lines(width, paint),
+            Content::SearchTree(tree) => tree.lines(width, paint, self.lang),
+            Content::Lines(_) | Content::Curves(_) | Content::ScoreBreakdown(_) | Content::Panels(_) => {
                 let tables = self.tables();
                 tables.iter().flat_map(|table| table.lines(width, paint, self.lang)).collect()
             }
@@ -201,15 +204,15 @@ impl Figure {
         object.insert("subtitle".into(), self.subtitle.clone().into());
         object.insert("notes".into(), self.notes.clone().into());
         let (kind, content) = match &self.content {
-            Content::Map(map) => ("map", map.to_json()),
-            Content::Sheet(sheet) => ("sheet", sheet.maps.iter().map(Map::to_json).collect()),
+            Content::Heatmap(map) => ("map", map.to_json()),
+            Content::HeatmapGrid(sheet) => ("sheet", sheet.maps.iter().map(Heatmap::to_json).collect()),
             Content::Lines(lines) => ("lines", lines.to_json()),
             Content::Curves(curves) => ("curves", curves.to_json()),
-            Content::Products(products) => ("products", products.to_json()),
+            Content::ScoreBreakdown(products) => ("products", products.to_json()),
             Content::Scatter(scatter) => ("scatter", scatter.to_json()),
-            Content::Effects(effects) => ("effects", effects.to_json()),
+            Content::ColoredText(effects) => ("effects", effects.to_json()),
             Content::Panels(panels) => ("panels", panels.to_json()),
-            Content::Tree(tree) => ("tree", tree.to_json()),
+            Content::SearchTree(tree) => ("tree", tree.to_json()),
         };
         object.insert(kind.into(), content);
         Value::Object(object)
@@ -217,7 +220,7 @@ impl Figure {
 }
 
 /// A number to four decimals; what is not finite as what it is.
-fn four(x: f64) -> String {
+fn four_decimals(x: f64) -> String {
     match x {
         x if x.is_nan() => "NaN".into(),
         x if x.is_infinite() => if x > 0.0 { "∞" } else { "−∞" }.into(),
@@ -228,6 +231,6 @@ fn four(x: f64) -> String {
     }
 }
 
-fn numbers(numbers: &[f32]) -> Value {
-    numbers.iter().map(|&x| number(x)).collect()
+fn json_numbers(numbers: &[f32]) -> Value {
+    numbers.iter().map(|&x| json_number(x)).collect()
 }

@@ -1,9 +1,9 @@
 //! Figures as one page that works from disk, in both languages, light and dark.
 
 use super::Figure;
-use super::table::Table;
-use crate::picture::Colours;
-use crate::{hash, marked_up};
+use super::table::FigureTable;
+use crate::picture::ColorMode;
+use crate::{escape_markup, hash};
 use chumoku::lang::Lang;
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ const SCRIPT: &str = concat!(include_str!("../framed.js"), include_str!("figure.
 
 /// What a page has above its figures: an element, and the script and style sheet that work it.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Player<'a> {
+pub(crate) struct PageWidget<'a> {
     pub(crate) element: &'a str,
     pub(crate) script: &'a str,
     pub(crate) style: &'a str,
@@ -24,21 +24,21 @@ pub(crate) struct Player<'a> {
 /// script can run.
 #[must_use]
 pub fn figures_to_html(title: &str, figures: &[[Figure; 2]], lang: Lang) -> String {
-    page(title, figures, Player::default(), lang)
+    figures_page(title, figures, PageWidget::default(), lang)
 }
 
 /// The script and the style sheet of such a page.
-pub(crate) fn program(player: Player<'_>) -> [String; 2] {
+pub(crate) fn page_sources(player: PageWidget<'_>) -> [String; 2] {
     let script = (SCRIPT.to_owned() + player.script).replace("\r\n", "\n");
-    [script, (STYLE.to_owned() + player.style).replace("\r\n", "\n") + &Colours::style()]
+    [script, (STYLE.to_owned() + player.style).replace("\r\n", "\n") + &ColorMode::style()]
 }
 
 /// A page of figures, below what moves.
-pub(crate) fn page(title: &str, figures: &[[Figure; 2]], player: Player<'_>, lang: Lang) -> String {
-    let [script, style] = program(player);
-    let title = marked_up(title);
+pub(crate) fn figures_page(title: &str, figures: &[[Figure; 2]], player: PageWidget<'_>, lang: Lang) -> String {
+    let [script, style] = page_sources(player);
+    let title = escape_markup(title);
     let heading = |figure: &Figure| {
-        let (code, text) = (figure.lang.code(), marked_up(&figure.title));
+        let (code, text) = (figure.lang.code(), escape_markup(&figure.title));
         let hidden = if figure.lang == lang { "" } else { " hidden" };
         format!("<h1 lang=\"{code}\" data-lang=\"{code}\"{hidden}><bdi>{text}</bdi></h1>")
     };
@@ -65,11 +65,11 @@ pub(crate) fn page(title: &str, figures: &[[Figure; 2]], player: Player<'_>, lan
             let _ = writeln!(
                 page,
                 "<div class=\"picture\" tabindex=\"0\">{}</div>",
-                figure.scene().to_source("", Colours::Classes)
+                figure.scene().to_svg_with("", ColorMode::Classes)
             );
             let summary = figure.lang.pick("All numbers as a table", "すべての数値（表）");
             let _ = writeln!(page, "<details><summary>{summary}</summary>");
-            figure.tables().iter().for_each(|table| table.write(&mut page));
+            figure.tables().iter().for_each(|table| table.write_html(&mut page));
             page.push_str("</details></div>\n");
         }
         page.push_str("</section>\n");
@@ -78,18 +78,18 @@ pub(crate) fn page(title: &str, figures: &[[Figure; 2]], player: Player<'_>, lan
     page
 }
 
-impl Table {
-    fn write(&self, page: &mut String) {
-        let caption = marked_up(&self.caption);
+impl FigureTable {
+    fn write_html(&self, page: &mut String) {
+        let caption = escape_markup(&self.caption);
         let _ = write!(page, "<div class=\"wide\" tabindex=\"0\"><table><caption>{caption}</caption><thead><tr>");
         for name in &self.head {
-            let _ = write!(page, "<th scope=\"col\"><bdi>{}</bdi></th>", marked_up(name));
+            let _ = write!(page, "<th scope=\"col\"><bdi>{}</bdi></th>", escape_markup(name));
         }
         page.push_str("</tr></thead><tbody>\n");
         for (name, cells) in &self.rows {
-            let _ = write!(page, "<tr><th scope=\"row\"><bdi>{}</bdi></th>", marked_up(name));
+            let _ = write!(page, "<tr><th scope=\"row\"><bdi>{}</bdi></th>", escape_markup(name));
             for cell in cells {
-                let _ = write!(page, "<td>{}</td>", marked_up(cell));
+                let _ = write!(page, "<td>{}</td>", escape_markup(cell));
             }
             page.push_str("</tr>\n");
         }

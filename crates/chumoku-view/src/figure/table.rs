@@ -1,13 +1,13 @@
 //! Numbers in a table: for whoever cannot see the picture, and for terminals.
 
 use super::Lang;
-use crate::terminal::Paint;
-use crate::width::{cut, display_width, left, right, wrap};
-use chumoku::lang::clean;
+use crate::terminal::Painter;
+use crate::width::{align_left, align_right, display_width, truncate, wrap};
+use chumoku::lang::show_controls;
 
 /// A table of words and numbers.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Table {
+pub struct FigureTable {
     /// What it holds.
     pub caption: String,
     /// The names of all columns, that of the row names first.
@@ -17,12 +17,12 @@ pub struct Table {
 }
 
 /// Columns of a terminal that a name takes at most.
-const NAME: usize = 18;
+const MAX_NAME_WIDTH: usize = 18;
 
-impl Table {
+impl FigureTable {
     /// Lines of a terminal. Columns that do not fit are left out, and counted.
-    pub(super) fn lines(&self, width: usize, paint: Paint, lang: Lang) -> Vec<String> {
-        let name = |text: &str| cut(&clean(text), NAME);
+    pub(super) fn lines(&self, width: usize, paint: Painter, lang: Lang) -> Vec<String> {
+        let name = |text: &str| truncate(&show_controls(text), MAX_NAME_WIDTH);
         let names = self.rows.iter().map(|(name, _)| name.as_str()).chain(self.head.first().map(String::as_str));
         let first = names.map(|text| display_width(&name(text))).max().unwrap_or(0);
         let columns = self.head.len().saturating_sub(1);
@@ -41,12 +41,12 @@ impl Table {
             })
             .collect();
         let line = |label: &str, cells: &[String]| {
-            let cells: String = fits.iter().zip(cells).map(|(wide, cell)| right(&name(cell), *wide)).collect();
-            format!("  {}{cells}", left(&name(label), first))
+            let cells: String = fits.iter().zip(cells).map(|(wide, cell)| align_right(&name(cell), *wide)).collect();
+            format!("  {}{cells}", align_left(&name(label), first))
         };
         let mut lines = Vec::new();
         if !self.caption.is_empty() {
-            lines.push(format!("  {}", paint.strong(&cut(&clean(&self.caption), width - 2))));
+            lines.push(format!("  {}", paint.strong(&truncate(&show_controls(&self.caption), width - 2))));
         }
         if let Some((label, cells)) = self.head.split_first() {
             lines.push(paint.quiet(&line(label, cells)));

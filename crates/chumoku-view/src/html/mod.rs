@@ -5,24 +5,24 @@ use serde_json::{Map, Value};
 use std::fmt::Write;
 
 use crate::content_hash::{content_hash, hash};
-use crate::explained::ExplanationFigures;
-use crate::phrases::{self, KNOWN};
-use crate::picture::Colours;
-use crate::tagged::tagged_program;
+use crate::explanation_figures::ExplanationFigures;
+use crate::phrases::{self, PHRASES};
+use crate::picture::ColorMode;
+use crate::tagger_spans::tagged_page_sources;
 use chumoku::explain::Alignment;
-use chumoku::explain::shorten;
-use chumoku::explain::{Derived, Explanation};
+use chumoku::explain::shorten_numbers;
+use chumoku::explain::{DerivedAttention, Explanation};
 use chumoku::lang::Lang;
-use chumoku::lang::clean;
+use chumoku::lang::show_controls;
 
 /// A page without its data: template, style sheet and script.
-struct Program {
+struct PageTemplate {
     template: &'static str,
     style: &'static str,
     script: &'static str,
 }
 
-const EXPLAIN: Program = Program {
+const EXPLAIN_PAGE: PageTemplate = PageTemplate {
     template: include_str!("explain.html"),
     style: include_str!("explain.css"),
     script: concat!(
@@ -37,7 +37,7 @@ const EXPLAIN: Program = Program {
     ),
 };
 
-const ALIGNMENT: Program = Program {
+const ALIGNMENT_PAGE: PageTemplate = PageTemplate {
     template: include_str!("alignment.html"),
     style: concat!(include_str!("explain.css"), include_str!("alignment.css")),
     script: concat!(
@@ -71,8 +71,8 @@ pub fn to_html(explanation: &Explanation, first: [usize; 2], lang: Lang) -> Stri
     if let Err(error) = explanation.validate() {
         panic!("to_html needs an explanation that fits together: {error}");
     }
-    let elements = maps(explanation, first) + &curves(explanation, lang);
-    EXPLAIN.page(lang, &data(explanation, first), &elements)
+    let elements = array_elements(explanation, first) + &curve_pictures(explanation, lang);
+    EXPLAIN_PAGE.page(lang, &page_data(explanation, first), &elements)
 }
 
 /// Writes an alignment as one HTML page, as [`to_html`] does an explanation: offline, with every layer and head; `first`,
@@ -83,17 +83,17 @@ pub fn to_html(explanation: &Explanation, first: [usize; 2], lang: Lang) -> Stri
 #[must_use]
 pub fn alignment_to_html(alignment: &Alignment, first: [usize; 2], lang: Lang) -> String {
     let mut fields = alignment.fields();
-    fields.extend(places(first));
-    let mut maps = Maps::default();
+    fields.extend(first_head_fields(first));
+    let mut maps = ArrayElements::default();
     let size = alignment.target_words.len() * alignment.source_words.len();
-    maps.weights(&alignment.attention, size, alignment.heads, first);
-    ALIGNMENT.page(lang, &escape(&Value::Object(fields).to_string()), &maps.elements)
+    maps.add_weights(&alignment.attention, size, alignment.heads, first);
+    ALIGNMENT_PAGE.page(lang, &escape_script_json(&Value::Object(fields).to_string()), &maps.elements)
 }
 
 /// The style sheet of these pages: colours for light and dark, cards, tables, tabs. Other pages of the house begin with it.
 #[must_use]
-pub fn house_style() -> &'static str {
-    EXPLAIN.style
+pub fn shared_style() -> &'static str {
+    EXPLAIN_PAGE.style
 }
 
 /// The hashes of the scripts, and of the style sheets, of [`to_html`], [`alignment_to_html`] and
@@ -104,42 +104,42 @@ pub fn house_style() -> &'static str {
 /// messages `{"chumoku": {"height": …}}` how high it is and in `{"chumoku": {"link": …}}` what it shows.
 #[must_use]
 pub fn framed_hashes() -> [Vec<String>; 2] {
-    let hashes = |part: fn(&Program) -> &'static str| {
-        [EXPLAIN, ALIGNMENT].iter().map(|program| content_hash(part(program))).collect::<Vec<String>>()
+    let hashes = |part: fn(&PageTemplate) -> &'static str| {
+        [EXPLAIN_PAGE, ALIGNMENT_PAGE].iter().map(|program| content_hash(part(program))).collect::<Vec<String>>()
     };
     let mut all = [hashes(|program| program.script), hashes(|program| program.style)];
-    for (hashes, text) in all.iter_mut().zip(tagged_program()) {
+    for (hashes, text) in all.iter_mut().zip(tagged_page_sources()) {
         hashes.push(hash(&text));
     }
     all
 }
 
 /// The deletion and insertion curves as pictures in both languages, if they were measured; the script shows one, in its place.
-fn curves(explanation: &Explanation, first: Lang) -> String {
+fn curve_pictures(explanation: &Explanation, first: Lang) -> String {
     let picture = |lang: Lang| {
         let scene = explanation.curves(lang)?.scene();
         let (code, hidden) = (lang.code(), if lang == first { "" } else { " hidden" });
-        Some(format!("<div lang=\"{code}\"{hidden}>{}</div>", scene.to_source("", Colours::Classes)))
+        Some(format!("<div lang=\"{code}\"{hidden}>{}</div>", scene.to_svg_with("", ColorMode::Classes)))
     };
     let pictures: String = [Lang::En, Lang::Ja].into_iter().filter_map(picture).collect();
     if pictures.is_empty() { pictures } else { format!("<div id=\"curves\">{pictures}</div>\n") }
 }
 
-fn places([layer, head]: [usize; 2]) -> [(String, Value); 2] {
+fn first_head_fields([layer, head]: [usize; 2]) -> [(String, Value); 2] {
     [("first_layer".to_owned(), layer.into()), ("first_head".to_owned(), head.into())]
 }
 
 /// Numbers that a page holds exactly: more are bytes where pictures are made of them, or left out.
-const MANY: usize = 1 << 20;
+const MAX_EXACT_NUMBERS: usize = 1 << 20;
 
 /// Arrays beside a page's data, each an element of base64.
 #[derive(Default)]
-struct Maps {
+struct ArrayElements {
     elements: String,
 }
 
-impl Maps {
-    fn add(&mut self, name: &str, layer: usize, head: Option<usize>, form: &str, bytes: &[u8]) {
+impl ArrayElements {
+    fn add_element(&mut self, name: &str, layer: usize, head: Option<usize>, form: &str, bytes: &[u8]) {
         let head = head.map_or_else(String::new, |head| format!(" data-head=\"{head}\""));
         let base64 = BASE64_STANDARD.encode(bytes);
         let _ = writeln!(
@@ -150,52 +150,52 @@ impl Maps {
     }
 
     /// Maps of `size` numbers, one for each layer and head, or each layer where there is no head.
-    fn exact(&mut self, name: &str, numbers: &[f32], size: usize, heads: Option<usize>) {
+    fn add_exact(&mut self, name: &str, numbers: &[f32], size: usize, heads: Option<usize>) {
         for (index, map) in numbers.chunks_exact(size.max(1)).enumerate() {
             let [layer, head] = heads.map_or([index, 0], |heads| [index / heads, index % heads]);
-            self.add(name, layer, heads.map(|_| head), "f32", &floats(map));
+            self.add_element(name, layer, heads.map(|_| head), "f32", &f32_bytes(map));
         }
     }
 
     /// The weights of every head: exact, unless they are many; then all but the first shown are bytes.
-    fn weights(&mut self, numbers: &[f32], size: usize, heads: usize, first: [usize; 2]) {
+    fn add_weights(&mut self, numbers: &[f32], size: usize, heads: usize, first: [usize; 2]) {
         for (index, map) in numbers.chunks_exact(size.max(1)).enumerate() {
             let [layer, head] = [index / heads, index % heads];
-            if numbers.len() <= MANY || [layer, head] == first {
-                self.add("weights", layer, Some(head), "f32", &floats(map));
+            if numbers.len() <= MAX_EXACT_NUMBERS || [layer, head] == first {
+                self.add_element("weights", layer, Some(head), "f32", &f32_bytes(map));
             } else {
                 let bytes: Vec<u8> = map.iter().map(|x| (x.clamp(0.0, 1.0) * 255.0).round() as u8).collect();
-                self.add("weights", layer, Some(head), "u8", &bytes);
+                self.add_element("weights", layer, Some(head), "u8", &bytes);
             }
         }
     }
 }
 
-fn maps(e: &Explanation, first: [usize; 2]) -> String {
+fn array_elements(e: &Explanation, first: [usize; 2]) -> String {
     let square = e.words.len() * e.words.len();
-    let mut maps = Maps::default();
-    maps.weights(&e.attention, square, e.heads, first);
-    let Derived { value_weighted, rollout } = &e.derived;
-    if value_weighted.len() <= MANY {
-        maps.exact("value_weighted", value_weighted, square, Some(e.heads));
+    let mut maps = ArrayElements::default();
+    maps.add_weights(&e.attention, square, e.heads, first);
+    let DerivedAttention { value_weighted, rollout } = &e.derived;
+    if value_weighted.len() <= MAX_EXACT_NUMBERS {
+        maps.add_exact("value_weighted", value_weighted, square, Some(e.heads));
     }
-    if rollout.len() <= MANY {
-        maps.exact("rollout", rollout, square, None);
+    if rollout.len() <= MAX_EXACT_NUMBERS {
+        maps.add_exact("rollout", rollout, square, None);
     }
     if let Some(depth) = &e.depth {
         let size = e.pieces.len() * depth.dim;
         for (name, numbers) in [("queries", &depth.queries), ("keys", &depth.keys)] {
-            if numbers.len() <= MANY {
-                maps.exact(name, numbers, size, Some(e.heads));
+            if numbers.len() <= MAX_EXACT_NUMBERS {
+                maps.add_exact(name, numbers, size, Some(e.heads));
             } else if let Some(map) = numbers.chunks_exact(size).nth(first[0] * e.heads + first[1]) {
-                maps.add(name, first[0], Some(first[1]), "f32", &floats(map));
+                maps.add_element(name, first[0], Some(first[1]), "f32", &f32_bytes(map));
             }
         }
     }
     maps.elements
 }
 
-impl Program {
+impl PageTemplate {
     /// The page with its data, JSON that may stand inside a script element.
     fn page(&self, lang: Lang, data: &str, maps: &str) -> String {
         // Browsers turn CR LF into LF before they hash; a checkout may have done the reverse.
@@ -220,28 +220,28 @@ impl Program {
 }
 
 /// Numbers as little-endian f32.
-pub(crate) fn floats(numbers: &[f32]) -> Vec<u8> {
+pub(crate) fn f32_bytes(numbers: &[f32]) -> Vec<u8> {
     numbers.iter().flat_map(|x| x.to_le_bytes()).collect()
 }
 
 /// The explanation as JSON that may stand inside a script element.
-fn data(explanation: &Explanation, first: [usize; 2]) -> String {
+fn page_data(explanation: &Explanation, first: [usize; 2]) -> String {
     let mut fields = explanation.fields();
     for empty in ["attention", "derived"] {
         fields.remove(empty);
     }
-    fields.extend(places(first));
+    fields.extend(first_head_fields(first));
     if let Some(cut) = &explanation.cut {
-        let both =
-            [Lang::En, Lang::Ja].map(|lang| (lang.code().to_owned(), phrases::cut(lang, cut, explanation.kind).into()));
+        let both = [Lang::En, Lang::Ja]
+            .map(|lang| (lang.code().to_owned(), phrases::truncation_note(lang, cut, explanation.kind).into()));
         fields.insert("cut".to_owned(), Value::Object(both.into_iter().collect()));
     }
     // What is written from right to left must not turn the sentence around it.
     let words: Vec<String> =
-        explanation.words.iter().map(|word| format!("\u{2068}{}\u{2069}", clean(&word.text))).collect();
+        explanation.words.iter().map(|word| format!("\u{2068}{}\u{2069}", show_controls(&word.text))).collect();
     let statistics = explanation.head_statistics().into_iter().map(|head| {
-        let mut fields = shorten(serde_json::to_value(head).expect("figures are plain data"));
-        let text = |lang| Value::from(head.to_text(lang, words.get(head.sink).map_or("", |word| word)));
+        let mut fields = shorten_numbers(serde_json::to_value(head).expect("figures are plain data"));
+        let text = |lang| Value::from(head.describe(lang, words.get(head.sink).map_or("", |word| word)));
         fields["text"] = [("en".to_owned(), text(Lang::En)), ("ja".to_owned(), text(Lang::Ja))].into_iter().collect();
         fields
     });
@@ -249,20 +249,20 @@ fn data(explanation: &Explanation, first: [usize; 2]) -> String {
     let both = |text: &dyn Fn(Lang) -> String| -> Value {
         [Lang::En, Lang::Ja].map(|lang| (lang.code().to_owned(), Value::from(text(lang)))).into_iter().collect()
     };
-    fields.insert("roles".to_owned(), both(&chumoku::explain::rule));
+    fields.insert("roles".to_owned(), both(&chumoku::explain::role_rule));
     if let (Some(parts), [first, second, ..], None) =
         (&explanation.parts, &explanation.probabilities[..], explanation.number)
     {
         let classes = [if explanation.exclusive { &first.label } else { &explanation.label }, &second.label];
-        let classes = classes.map(|label| format!("\u{2068}{}\u{2069}", clean(label)));
+        let classes = classes.map(|label| format!("\u{2068}{}\u{2069}", show_controls(label)));
         let text = |lang| {
-            let network = phrases::network(lang, explanation.layers > 0);
-            phrases::shares(lang, parts, &classes[0], explanation.exclusive.then_some(&classes[1]), network)
+            let network = phrases::network_name(lang, explanation.layers > 0);
+            phrases::member_shares_note(lang, parts, &classes[0], explanation.exclusive.then_some(&classes[1]), network)
         };
         fields.insert("shares".to_owned(), both(&text));
     }
     if !explanation.columns.is_empty() {
-        let class = format!("\u{2068}{}\u{2069}", clean(&explanation.attribution.class));
+        let class = format!("\u{2068}{}\u{2069}", show_controls(&explanation.attribution.class));
         let said = [
             ("title", both(&|lang| phrases::column_heading(lang, &class))),
             ("note", both(&|lang| phrases::column_note(lang, &class))),
@@ -276,25 +276,25 @@ fn data(explanation: &Explanation, first: [usize; 2]) -> String {
         }
     }
     if let Some(number) = explanation.number {
-        fields.insert("said_number".to_owned(), both(&|lang| phrases::number(lang, number)));
+        fields.insert("said_number".to_owned(), both(&|lang| phrases::number_with_interval(lang, number)));
     }
     if let Some(integral) = &explanation.attribution.integral {
-        fields.insert("said_integral".to_owned(), both(&|lang| phrases::integral(lang, integral)));
+        fields.insert("said_integral".to_owned(), both(&|lang| phrases::integral_note(lang, integral)));
     }
     if let Some(curves) = &explanation.attribution.curves {
-        let class = format!("\u{2068}{}\u{2069}", clean(&explanation.attribution.class));
-        fields.insert("said_curves".to_owned(), both(&|lang| phrases::curves(lang, curves, &class)));
+        let class = format!("\u{2068}{}\u{2069}", show_controls(&explanation.attribution.class));
+        fields.insert("said_curves".to_owned(), both(&|lang| phrases::curves_note(lang, curves, &class)));
     }
-    let phrases: Map<String, Value> = KNOWN.iter().map(|(en, ja)| ((*en).to_owned(), Value::from(*ja))).collect();
+    let phrases: Map<String, Value> = PHRASES.iter().map(|(en, ja)| ((*en).to_owned(), Value::from(*ja))).collect();
     fields.insert("phrases".to_owned(), phrases.into());
-    escape(&Value::Object(fields).to_string())
+    escape_script_json(&Value::Object(fields).to_string())
 }
 
 /// Makes JSON safe inside a script element.
 ///
 /// `</script>` would end the element and `<!--` change how its end is found. All these characters stand only
 /// within JSON's strings, where `\u` says the same.
-pub(crate) fn escape(json: &str) -> String {
+pub(crate) fn escape_script_json(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
         match c {
@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn every_placeholder_is_filled_once() {
-        for program in [EXPLAIN, ALIGNMENT] {
+        for program in [EXPLAIN_PAGE, ALIGNMENT_PAGE] {
             let names: Vec<&str> = program.template.split("@@").skip(1).step_by(2).collect();
             assert_eq!(names, ["LANG", "SCRIPT_HASH", "STYLE_HASH", "STYLE", "DATA", "MAPS", "SCRIPT"]);
         }
@@ -341,7 +341,7 @@ mod tests {
             "@import",
             "src=",
         ];
-        for Program { template, style, script } in [EXPLAIN, ALIGNMENT] {
+        for PageTemplate { template, style, script } in [EXPLAIN_PAGE, ALIGNMENT_PAGE] {
             assert!(template.len() + style.len() + script.len() < 118 * 1024);
             for word in banned {
                 assert!([template, style, script].iter().all(|text| !text.contains(word)), "{word}");
@@ -355,7 +355,7 @@ mod tests {
     fn json_cannot_end_its_element() {
         let hostile = "</script><!--<script>&\u{2028}\u{2029}\\";
         let json = serde_json::to_string(hostile).expect("a string");
-        let escaped = escape(&json);
+        let escaped = escape_script_json(&json);
         assert!(!escaped.contains(['<', '>', '&', '\u{2028}', '\u{2029}']));
         let back: String = serde_json::from_str(&escaped).expect("still JSON");
         assert_eq!(back, hostile);

@@ -1,10 +1,10 @@
 //! From a scene to files: SVG and PDF whose letters are outlines, so that they look the same everywhere, and PNG.
 
-use super::letters::outlines;
+use super::letters::text_outlines;
 use super::paint::{Paint, Theme, hex};
 use super::pdf;
-use super::scene::{Colours, Item, Scene, Text, drawn, hatching};
-use super::shape::Shape;
+use super::scene::{ColorMode, Scene, SceneItem, SceneText, drawable_text, hatching};
+use super::shape::PathShape;
 use chumoku::{Error, Result, tr};
 use fontdb::{Database, ID};
 use std::fmt::Write as _;
@@ -50,28 +50,28 @@ impl Fonts {
     pub fn installed() -> Result<Fonts> {
         let mut families = Database::new();
         families.load_system_fonts();
-        Fonts::of(families)
+        Fonts::from_database(families)
     }
 
     /// The fonts of one file alone.
     ///
     /// # Errors
     /// If it holds none.
-    pub fn of_bytes(bytes: Vec<u8>) -> Result<Fonts> {
+    pub fn from_bytes(bytes: Vec<u8>) -> Result<Fonts> {
         let mut families = Database::new();
         families.load_font_data(bytes);
-        Fonts::of(families)
+        Fonts::from_database(families)
     }
 
     /// The font of a file before all others; those that are installed have what it lacks.
     ///
     /// # Errors
     /// If the file cannot be read or holds no font with outlines.
-    pub fn of_file(path: &Path) -> Result<Fonts> {
+    pub fn from_file(path: &Path) -> Result<Fonts> {
         let bytes = std::fs::read(path).map_err(Error::io("reading", path))?;
         let mut families = Database::new();
         families.load_font_data(bytes);
-        leave_out_bitmaps(&mut families);
+        remove_bitmap_fonts(&mut families);
         let Some(name) = families.faces().find_map(|face| face.families.first().map(|(family, _)| family.clone()))
         else {
             let problem = tr!(
@@ -82,13 +82,13 @@ impl Fonts {
             return Err(Error::Setting(problem));
         };
         families.load_system_fonts();
-        let mut fonts = Fonts::of(families)?;
+        let mut fonts = Fonts::from_database(families)?;
         fonts.order.insert(0, name);
         Ok(fonts)
     }
 
-    fn of(mut families: Database) -> Result<Fonts> {
-        leave_out_bitmaps(&mut families);
+    fn from_database(mut families: Database) -> Result<Fonts> {
+        remove_bitmap_fonts(&mut families);
         let has = |name: &str| families.faces().any(|face| face.families.iter().any(|(family, _)| family == name));
         let first = |names: &[&str]| names.iter().find(|name| has(name)).map(|name| (*name).to_owned());
         let known = [first(&JAPANESE), first(&LATIN)].into_iter().flatten();
@@ -106,27 +106,31 @@ impl Fonts {
     }
 
     /// Returns the shapes that draw a scene, the hindmost first.
-    fn shapes(&self, scene: &Scene) -> Result<Vec<Shape>> {
+    fn shapes(&self, scene: &Scene) -> Result<Vec<PathShape>> {
         let texts = scene.items.iter().filter_map(|item| match item {
-            Item::Text(text) => Some(drawn_text(text)),
+            SceneItem::Text(text) => Some(visible_text(text)),
             _ => None,
         });
-        let texts: Vec<Text> = texts.collect();
-        let outlines = outlines(&self.families, &self.order, &texts.iter().collect::<Vec<_>>())?;
+        let texts: Vec<SceneText> = texts.collect();
+        let outlines = text_outlines(&self.families, &self.order, &texts.iter().collect::<Vec<_>>())?;
         let mut outlines = outlines.into_iter();
         let paper = [0.0, 0.0, scene.width, scene.height];
-        let mut shapes: Vec<Shape> = rectangle(paper, Paint::Paper).into_iter().collect();
+        let mut shapes: Vec<PathShape> = rectangle(paper, Paint::Background).into_iter().collect();
         for item in &scene.items {
             match item {
-                Item::Rect { area, fill, .. } => shapes.extend(rectangle(*area, *fill)),
-                Item::Hatched(area) => {
-                    shapes.extend(rectangle(*area, Paint::Paper));
-                    shapes.extend(lines(hatching(*area), Paint::Faint, 1.2));
+                SceneItem::Rect { area, fill, .. } => shapes.extend(rectangle(*area, *fill)),
+                SceneItem::Hatched(area) => {
+                    shapes.extend(rectangle(*area, Paint::Background));
+                    shapes.extend(lines(hatching(*area), Paint::GuideLine, 1.2));
                 }
-                Item::Line { ends, stroke, width, .. } => shapes.extend(lines([*ends], *stroke, *width)),
-                Item::Text(text) => {
+                SceneItem::Line { ends, stroke, width, .. } => shapes.extend(lines([*ends], *stroke, *width)),
+                SceneItem::Text(text) => {
                     let path = outlines.next().flatten();
-                    shapes.extend(path.map(|path| Shape { path, colour: text.fill.rgb(Theme::Light), width: None }));
+                    shapes.extend(path.map(|path| PathShape {
+                        path,
+                        colour: text.fill.rgb(Theme::Light),
+                        width: None,
+                    }));
                 }
             }
         }
@@ -139,7 +143,7 @@ impl Fonts {
     /// If no font has a letter of it: which.
     pub fn svg(&self, scene: &Scene) -> Result<String> {
         let mut svg = scene.svg_start("");
-        for Shape { path, colour, width } in self.shapes(scene)? {
+        for PathShape { path, colour, width } in self.shapes(scene)? {
             let (colour, data) = (hex(colour), path_data(&path));
             let _ = match width {
                 None => writeln!(svg, "<path fill=\"{colour}\" d=\"{data}\"/>"),
@@ -157,7 +161,7 @@ impl Fonts {
     /// # Errors
     /// If no font has a letter of it: which.
     pub fn pdf(&self, scene: &Scene) -> Result<Vec<u8>> {
-        Ok(pdf::page(scene, &self.shapes(scene)?))
+        Ok(pdf::pdf_page(scene, &self.shapes(scene)?))
     }
 
     /// The scene as PNG, so many times as large as it says.
@@ -178,7 +182,7 @@ impl Fonts {
         }
         let mut pixels = Pixmap::new(width as u32, height as u32).ok_or_else(fault)?;
         let transform = Transform::from_scale(scale as f32, scale as f32);
-        for Shape { path, colour: [red, green, blue], width } in &shapes {
+        for PathShape { path, colour: [red, green, blue], width } in &shapes {
             let mut paint = tiny_skia::Paint { anti_alias: true, ..tiny_skia::Paint::default() };
             paint.set_color_rgba8(*red, *green, *blue, 255);
             match width {
@@ -194,24 +198,24 @@ impl Fonts {
 }
 
 /// Returns a text with the characters that pictures show.
-fn drawn_text(text: &Text) -> Text {
-    Text { text: drawn(&text.text, Colours::Fixed).replace(char::is_control, " "), ..text.clone() }
+fn visible_text(text: &SceneText) -> SceneText {
+    SceneText { text: drawable_text(&text.text, ColorMode::Fixed).replace(char::is_control, " "), ..text.clone() }
 }
 
 /// Returns a filled rectangle: left, top, width, height; `None` if it has no area.
-fn rectangle([x, y, w, h]: [f64; 4], fill: Paint) -> Option<Shape> {
+fn rectangle([x, y, w, h]: [f64; 4], fill: Paint) -> Option<PathShape> {
     let area = tiny_skia::Rect::from_xywh(x as f32, y as f32, w as f32, h as f32)?;
-    Some(Shape { path: PathBuilder::from_rect(area), colour: fill.rgb(Theme::Light), width: None })
+    Some(PathShape { path: PathBuilder::from_rect(area), colour: fill.rgb(Theme::Light), width: None })
 }
 
 /// Returns straight lines of one width, from x, y to x, y.
-fn lines(ends: impl IntoIterator<Item = [f64; 4]>, stroke: Paint, width: f64) -> Option<Shape> {
+fn lines(ends: impl IntoIterator<Item = [f64; 4]>, stroke: Paint, width: f64) -> Option<PathShape> {
     let mut path = PathBuilder::new();
     for [x1, y1, x2, y2] in ends.into_iter().map(|ends| ends.map(|x| x as f32)) {
         path.move_to(x1, y1);
         path.line_to(x2, y2);
     }
-    Some(Shape { path: path.finish()?, colour: stroke.rgb(Theme::Light), width: Some(width as f32) })
+    Some(PathShape { path: path.finish()?, colour: stroke.rgb(Theme::Light), width: Some(width as f32) })
 }
 
 /// Returns the attribute `d` of SVG's element `path`, in hundredths.
@@ -238,7 +242,7 @@ fn path_data(path: &Outline) -> String {
 }
 
 /// Takes the fonts away whose letters are bitmaps alone, as those of some emoji fonts are: nothing would be drawn for them.
-fn leave_out_bitmaps(families: &mut Database) {
+fn remove_bitmap_fonts(families: &mut Database) {
     let bitmaps: Vec<ID> = families
         .faces()
         .map(|face| face.id)

@@ -1,6 +1,6 @@
 //! Letters as outlines: a font for each letter, shaping, and the place of each glyph on its line.
 
-use super::scene::{Anchor, Text};
+use super::scene::{SceneText, TextAnchor};
 use chumoku::{Error, Result, tr};
 use fontdb::{Database, Family, ID, Query, Weight};
 use rustybuzz::ttf_parser::{OutlineBuilder, Tag};
@@ -12,7 +12,7 @@ use unicode_bidi::{BidiInfo, Level};
 use unicode_segmentation::UnicodeSegmentation;
 
 /// A letter (a grapheme cluster) and whether it is bold: what a font is chosen for.
-type Letter<'a> = (&'a str, bool);
+type StyledGrapheme<'a> = (&'a str, bool);
 
 /// Returns the outline of each text, in the plane of its scene; `None` where nothing of it can be seen.
 ///
@@ -20,10 +20,10 @@ type Letter<'a> = (&'a str, bool);
 ///
 /// # Errors
 /// If no font has a letter, with the letters.
-pub(super) fn outlines(fonts: &Database, families: &[String], texts: &[&Text]) -> Result<Vec<Option<Path>>> {
-    let letters: BTreeSet<Letter<'_>> =
+pub(super) fn text_outlines(fonts: &Database, families: &[String], texts: &[&SceneText]) -> Result<Vec<Option<Path>>> {
+    let letters: BTreeSet<StyledGrapheme<'_>> =
         texts.iter().flat_map(|text| text.text.graphemes(true).map(|letter| (letter, text.is_bold))).collect();
-    let chosen = choose(fonts, families, letters)?;
+    let chosen = choose_fonts(fonts, families, letters)?;
     // The files of the fonts, which faces refer to.
     let ids: BTreeSet<ID> = chosen.values().copied().collect();
     let files: Vec<(ID, Vec<u8>, u32)> =
@@ -39,15 +39,15 @@ pub(super) fn outlines(fonts: &Database, families: &[String], texts: &[&Text]) -
             }
         }
     }
-    Ok(texts.iter().map(|text| outline(text, &chosen, &faces)).collect())
+    Ok(texts.iter().map(|text| text_outline(text, &chosen, &faces)).collect())
 }
 
 /// Chooses a font for each letter.
-fn choose<'a>(
+fn choose_fonts<'a>(
     fonts: &Database,
     families: &[String],
-    letters: BTreeSet<Letter<'a>>,
-) -> Result<BTreeMap<Letter<'a>, ID>> {
+    letters: BTreeSet<StyledGrapheme<'a>>,
+) -> Result<BTreeMap<StyledGrapheme<'a>, ID>> {
     let mut chosen = BTreeMap::new();
     let mut missing = letters;
     for is_bold in [false, true] {
@@ -62,7 +62,7 @@ fn choose<'a>(
             fonts.with_face_data(id, |data, index| {
                 let Some(face) = Face::from_slice(data, index) else { return };
                 missing.retain(|&letter| {
-                    let fits = letter.1 == is_bold && has_letter(&face, letter.0);
+                    let fits = letter.1 == is_bold && covers_grapheme(&face, letter.0);
                     if fits {
                         chosen.insert(letter, id);
                     }
@@ -91,7 +91,7 @@ fn choose<'a>(
 }
 
 /// Whether a font has every character of a letter that has a shape of its own.
-fn has_letter(face: &Face<'_>, letter: &str) -> bool {
+fn covers_grapheme(face: &Face<'_>, letter: &str) -> bool {
     letter.chars().filter(|&c| !is_ignorable(c)).all(|c| face.glyph_index(c).is_some_and(|glyph| glyph.0 != 0))
 }
 
@@ -106,8 +106,12 @@ fn is_ignorable(c: char) -> bool {
 }
 
 /// Returns the outline of a text where its scene has it.
-fn outline(text: &Text, chosen: &BTreeMap<Letter<'_>, ID>, faces: &BTreeMap<(ID, bool), Face<'_>>) -> Option<Path> {
-    let mut line = Line { path: PathBuilder::new(), width: 0.0 };
+fn text_outline(
+    text: &SceneText,
+    chosen: &BTreeMap<StyledGrapheme<'_>, ID>,
+    faces: &BTreeMap<(ID, bool), Face<'_>>,
+) -> Option<Path> {
+    let mut line = GlyphLine { path: PathBuilder::new(), width: 0.0 };
     let bidi = BidiInfo::new(&text.text, Some(Level::ltr()));
     for paragraph in &bidi.paragraphs {
         let (levels, runs) = bidi.visual_runs(paragraph, paragraph.range.clone());
@@ -116,7 +120,7 @@ fn outline(text: &Text, chosen: &BTreeMap<Letter<'_>, ID>, faces: &BTreeMap<(ID,
                 true => Direction::RightToLeft,
                 false => Direction::LeftToRight,
             };
-            let mut parts = parts(text, run, chosen);
+            let mut parts = font_runs(text, run, chosen);
             if direction == Direction::RightToLeft {
                 parts.reverse();
             }
@@ -128,9 +132,9 @@ fn outline(text: &Text, chosen: &BTreeMap<Letter<'_>, ID>, faces: &BTreeMap<(ID,
         }
     }
     let shift = match text.anchor {
-        Anchor::Start => 0.0,
-        Anchor::Middle => -line.width / 2.0,
-        Anchor::End => -line.width,
+        TextAnchor::Start => 0.0,
+        TextAnchor::Middle => -line.width / 2.0,
+        TextAnchor::End => -line.width,
     };
     let [x, y] = text.at.map(|x| x as f32);
     let place = Transform::from_translate(x, y).pre_rotate(text.turned as f32).pre_translate(shift, 0.0);
@@ -138,7 +142,11 @@ fn outline(text: &Text, chosen: &BTreeMap<Letter<'_>, ID>, faces: &BTreeMap<(ID,
 }
 
 /// Cuts a range of a text into the longest parts of one font.
-fn parts(text: &Text, range: Range<usize>, chosen: &BTreeMap<Letter<'_>, ID>) -> Vec<(ID, Range<usize>)> {
+fn font_runs(
+    text: &SceneText,
+    range: Range<usize>,
+    chosen: &BTreeMap<StyledGrapheme<'_>, ID>,
+) -> Vec<(ID, Range<usize>)> {
     let mut parts: Vec<(ID, Range<usize>)> = Vec::new();
     for (at, letter) in text.text[range.clone()].grapheme_indices(true) {
         let Some(&font) = chosen.get(&(letter, text.is_bold)) else { continue };
@@ -152,12 +160,12 @@ fn parts(text: &Text, range: Range<usize>, chosen: &BTreeMap<Letter<'_>, ID>) ->
 }
 
 /// Glyphs on a base line that begins at the origin; y grows downwards.
-struct Line {
+struct GlyphLine {
     path: PathBuilder,
     width: f32,
 }
 
-impl Line {
+impl GlyphLine {
     /// Shapes a part of one font and direction, and puts its glyphs behind those that are there.
     fn add(&mut self, face: &Face<'_>, text: &str, direction: Direction, size: f32) {
         let mut buffer = UnicodeBuffer::new();
@@ -168,7 +176,7 @@ impl Line {
         let scale = size / face.units_per_em() as f32;
         for (glyph, place) in glyphs.glyph_infos().iter().zip(glyphs.glyph_positions()) {
             let origin = [self.width + place.x_offset as f32 * scale, -place.y_offset as f32 * scale];
-            let mut pen = Pen { path: &mut self.path, origin, scale };
+            let mut pen = GlyphPen { path: &mut self.path, origin, scale };
             let id = u16::try_from(glyph.glyph_id).unwrap_or(0);
             face.outline_glyph(rustybuzz::ttf_parser::GlyphId(id), &mut pen);
             self.width += place.x_advance as f32 * scale;
@@ -177,19 +185,19 @@ impl Line {
 }
 
 /// Draws a glyph, whose y grows upwards, at its place.
-struct Pen<'a> {
+struct GlyphPen<'a> {
     path: &'a mut PathBuilder,
     origin: [f32; 2],
     scale: f32,
 }
 
-impl Pen<'_> {
+impl GlyphPen<'_> {
     fn at(&self, x: f32, y: f32) -> (f32, f32) {
         (self.origin[0] + x * self.scale, self.origin[1] - y * self.scale)
     }
 }
 
-impl OutlineBuilder for Pen<'_> {
+impl OutlineBuilder for GlyphPen<'_> {
     fn move_to(&mut self, x: f32, y: f32) {
         let (x, y) = self.at(x, y);
         self.path.move_to(x, y);

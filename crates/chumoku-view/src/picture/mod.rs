@@ -24,5 +24,5 @@ mod shape;
 pub use draw::Fonts;
 pub(crate) use paint::hex;
 pub use paint::{Paint, Rgb, Theme};
-pub(crate) use scene::Colours;
-pub use scene::{Anchor, Item, Scene, Text};
+pub(crate) use scene::ColorMode;
+pub use scene::{Scene, SceneItem, SceneText, TextAnchor};

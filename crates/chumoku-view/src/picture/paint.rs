@@ -8,21 +8,21 @@ pub type Rgb = [u8; 3];
 #[non_exhaustive]
 pub enum Paint {
     /// What is behind everything.
-    Paper,
+    Background,
     /// Text to be read first.
-    Ink,
+    Text,
     /// Text to be read second.
-    Soft,
+    SecondaryText,
     /// Lines that only guide the eye.
-    Faint,
+    GuideLine,
     /// A share, from nothing, 0, to all, 1.
     Share(f32),
     /// Text on a share.
-    OnShare(f32),
+    TextOnShare(f32),
     /// A number with a sign, by the largest there is: −1 to 1.
     Signed(f32),
     /// Text on a number with a sign.
-    OnSigned(f32),
+    TextOnSigned(f32),
     /// One of several curves.
     Series(usize),
 }
@@ -37,7 +37,7 @@ pub enum Theme {
 }
 
 /// From nothing to all. Lightness alone carries the order, so that every kind of colour blindness keeps it.
-const SHARES: [[Rgb; 6]; 2] = [
+const SHARE_COLORS: [[Rgb; 6]; 2] = [
     [
         [0xf1, 0xf5, 0xf3],
         [0xc3, 0xde, 0xd5],
@@ -57,13 +57,13 @@ const SHARES: [[Rgb; 6]; 2] = [
 ];
 
 /// From −1 by 0 to 1: orange and blue, which every kind of colour blindness keeps apart.
-const SIGNS: [[Rgb; 5]; 2] = [
+const SIGNED_COLORS: [[Rgb; 5]; 2] = [
     [[0xa6, 0x49, 0x00], [0xee, 0xb0, 0x78], [0xf6, 0xf5, 0xf2], [0x8f, 0xb8, 0xe3], [0x1d, 0x55, 0x9c]],
     [[0xff, 0xb9, 0x70], [0x9c, 0x58, 0x1f], [0x1f, 0x26, 0x2f], [0x33, 0x64, 0x9e], [0x9c, 0xc6, 0xff]],
 ];
 
 /// Curves, told apart by hue and lightness (Okabe and Ito's colours).
-const SERIES: [[Rgb; 6]; 2] = [
+const SERIES_COLORS: [[Rgb; 6]; 2] = [
     [
         [0x00, 0x72, 0xb2],
         [0xd5, 0x5e, 0x00],
@@ -82,10 +82,10 @@ const SERIES: [[Rgb; 6]; 2] = [
     ],
 ];
 
-const INKS: [Rgb; 2] = [[0x17, 0x21, 0x2b], [0xe6, 0xea, 0xef]];
+const INK_COLORS: [Rgb; 2] = [[0x17, 0x21, 0x2b], [0xe6, 0xea, 0xef]];
 
 /// A place between colours that are evenly apart.
-fn between(colours: &[Rgb], share: f32) -> Rgb {
+fn interpolate(colours: &[Rgb], share: f32) -> Rgb {
     let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
     let place = share * (colours.len() - 1) as f32;
     let low = (place as usize).min(colours.len() - 2);
@@ -122,48 +122,48 @@ impl Paint {
     pub fn rgb(self, theme: Theme) -> Rgb {
         let at = usize::from(theme == Theme::Dark);
         match self {
-            Paint::Paper => [[0xff, 0xff, 0xff], [0x19, 0x1f, 0x27]][at],
-            Paint::Ink => INKS[at],
-            Paint::Soft => [[0x5b, 0x68, 0x75], [0x9b, 0xa6, 0xb3]][at],
-            Paint::Faint => [[0xdd, 0xe1, 0xe4], [0x36, 0x40, 0x4c]][at],
-            Paint::Share(share) => between(&SHARES[at], share),
-            Paint::OnShare(share) => readable_on(between(&SHARES[at], share)),
-            Paint::Signed(x) => between(&SIGNS[at], 0.5 + 0.5 * x),
-            Paint::OnSigned(x) => readable_on(between(&SIGNS[at], 0.5 + 0.5 * x)),
-            Paint::Series(i) => SERIES[at][i % SERIES[at].len()],
+            Paint::Background => [[0xff, 0xff, 0xff], [0x19, 0x1f, 0x27]][at],
+            Paint::Text => INK_COLORS[at],
+            Paint::SecondaryText => [[0x5b, 0x68, 0x75], [0x9b, 0xa6, 0xb3]][at],
+            Paint::GuideLine => [[0xdd, 0xe1, 0xe4], [0x36, 0x40, 0x4c]][at],
+            Paint::Share(share) => interpolate(&SHARE_COLORS[at], share),
+            Paint::TextOnShare(share) => readable_on(interpolate(&SHARE_COLORS[at], share)),
+            Paint::Signed(x) => interpolate(&SIGNED_COLORS[at], 0.5 + 0.5 * x),
+            Paint::TextOnSigned(x) => readable_on(interpolate(&SIGNED_COLORS[at], 0.5 + 0.5 * x)),
+            Paint::Series(i) => SERIES_COLORS[at][i % SERIES_COLORS[at].len()],
         }
     }
 
     /// The name under which a page's style sheet has it; scales have [`STEPS`] of them.
     pub(crate) fn class(self) -> String {
-        let step = |share: f32| (share.clamp(0.0, 1.0) * (STEPS - 1) as f32).round() as usize;
+        let step = |share: f32| (share.clamp(0.0, 1.0) * (SCALE_STEPS - 1) as f32).round() as usize;
         match self {
-            Paint::Paper => "p".into(),
-            Paint::Ink => "i".into(),
-            Paint::Soft => "o".into(),
-            Paint::Faint => "f".into(),
+            Paint::Background => "p".into(),
+            Paint::Text => "i".into(),
+            Paint::SecondaryText => "o".into(),
+            Paint::GuideLine => "f".into(),
             Paint::Share(share) => format!("s{}", step(share)),
-            Paint::OnShare(share) => format!("t{}", step(share)),
+            Paint::TextOnShare(share) => format!("t{}", step(share)),
             Paint::Signed(x) => format!("d{}", step(0.5 + 0.5 * x)),
-            Paint::OnSigned(x) => format!("u{}", step(0.5 + 0.5 * x)),
-            Paint::Series(i) => format!("c{}", i % SERIES[0].len()),
+            Paint::TextOnSigned(x) => format!("u{}", step(0.5 + 0.5 * x)),
+            Paint::Series(i) => format!("c{}", i % SERIES_COLORS[0].len()),
         }
     }
 
     /// Every class that a page may need, with what it stands for.
     pub(crate) fn classes() -> impl Iterator<Item = Paint> {
-        let share = |step: usize| step as f32 / (STEPS - 1) as f32;
-        let scales = (0..STEPS).flat_map(move |step| {
+        let share = |step: usize| step as f32 / (SCALE_STEPS - 1) as f32;
+        let scales = (0..SCALE_STEPS).flat_map(move |step| {
             let (share, sign) = (share(step), 2.0 * share(step) - 1.0);
-            [Paint::Share(share), Paint::OnShare(share), Paint::Signed(sign), Paint::OnSigned(sign)]
+            [Paint::Share(share), Paint::TextOnShare(share), Paint::Signed(sign), Paint::TextOnSigned(sign)]
         });
-        let series = (0..SERIES[0].len()).map(Paint::Series);
-        [Paint::Paper, Paint::Ink, Paint::Soft, Paint::Faint].into_iter().chain(series).chain(scales)
+        let series = (0..SERIES_COLORS[0].len()).map(Paint::Series);
+        [Paint::Background, Paint::Text, Paint::SecondaryText, Paint::GuideLine].into_iter().chain(series).chain(scales)
     }
 }
 
 /// Steps of a scale in a page.
-const STEPS: usize = 65;
+const SCALE_STEPS: usize = 65;
 
 pub(crate) fn hex([r, g, b]: Rgb) -> String {
     format!("#{r:02x}{g:02x}{b:02x}")
@@ -187,9 +187,9 @@ mod tests {
         for theme in [Theme::Light, Theme::Dark] {
             for paint in Paint::classes() {
                 let (back, text) = match paint {
-                    Paint::OnShare(x) => (Paint::Share(x), paint),
-                    Paint::OnSigned(x) => (Paint::Signed(x), paint),
-                    Paint::Ink | Paint::Soft | Paint::Series(_) => (Paint::Paper, paint),
+                    Paint::TextOnShare(x) => (Paint::Share(x), paint),
+                    Paint::TextOnSigned(x) => (Paint::Signed(x), paint),
+                    Paint::Text | Paint::SecondaryText | Paint::Series(_) => (Paint::Background, paint),
                     _ => continue,
                 };
                 let [a, b] = [back, text].map(|paint| luminance(paint.rgb(theme)));

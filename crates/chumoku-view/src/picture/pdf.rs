@@ -1,16 +1,16 @@
 //! A picture as PDF of one page: its shapes and the outlines of its letters, as vectors.
 
 use super::scene::Scene;
-use super::shape::Shape;
+use super::shape::PathShape;
 use flate2::{Compression, write::ZlibEncoder};
 use pdf_writer::{Content, Filter, Finish, Pdf, Rect, Ref, TextStr};
 use std::io::Write;
 use tiny_skia::{Path, PathSegment};
 
-fn draw(shapes: &[Shape], content: &mut Content) {
-    for Shape { path, colour, width } in shapes {
+fn draw_shapes(shapes: &[PathShape], content: &mut Content) {
+    for PathShape { path, colour, width } in shapes {
         let [r, g, b] = colour.map(|x| f32::from(x) / 255.0);
-        outline(path, content);
+        draw_path(path, content);
         match width {
             None => content.set_fill_rgb(r, g, b).fill_nonzero(),
             Some(width) => content.set_line_width(*width).set_stroke_rgb(r, g, b).stroke(),
@@ -18,7 +18,7 @@ fn draw(shapes: &[Shape], content: &mut Content) {
     }
 }
 
-fn outline(path: &Path, content: &mut Content) {
+fn draw_path(path: &Path, content: &mut Content) {
     let mut last = [0.0f32; 2];
     for segment in path.segments() {
         match segment {
@@ -55,12 +55,12 @@ fn outline(path: &Path, content: &mut Content) {
 }
 
 /// The page; a point of the scene is a point of the page. The same scene gives the same bytes.
-pub(super) fn page(scene: &Scene, shapes: &[Shape]) -> Vec<u8> {
+pub(super) fn pdf_page(scene: &Scene, shapes: &[PathShape]) -> Vec<u8> {
     let [width, height] = [scene.width, scene.height].map(|x| x as f32);
     let mut content = Content::new();
     // y grows upwards in a PDF.
     content.transform([1.0, 0.0, 0.0, -1.0, 0.0, height]);
-    draw(shapes, &mut content);
+    draw_shapes(shapes, &mut content);
     let mut packed = ZlibEncoder::new(Vec::new(), Compression::default());
     let packed = packed.write_all(&content.finish()).and_then(|()| packed.finish()).expect("memory takes all bytes");
 

@@ -1,12 +1,12 @@
 //! A picture before it is drawn: shapes and texts in a plane, from which SVG, PNG, PDF and pages are made alike.
 
 use super::paint::{Paint, Theme, hex};
-use crate::marked_up;
+use crate::escape_markup;
 use std::fmt::Write;
 
 /// Where a text stands beside its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Anchor {
+pub enum TextAnchor {
     /// It begins there.
     Start,
     /// Its middle is there.
@@ -18,7 +18,7 @@ pub enum Anchor {
 /// A shape or a text. Lengths are points; y grows downwards.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Item {
+pub enum SceneItem {
     /// A filled rectangle.
     Rect {
         /// Left, top, width, height.
@@ -42,12 +42,12 @@ pub enum Item {
         says: String,
     },
     /// A text on one line.
-    Text(Text),
+    Text(SceneText),
 }
 
 /// A text on one line.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Text {
+pub struct SceneText {
     /// Its place, on the base line.
     pub at: [f64; 2],
     /// What it says.
@@ -57,30 +57,30 @@ pub struct Text {
     /// Its colour.
     pub fill: Paint,
     /// Where it stands.
-    pub anchor: Anchor,
+    pub anchor: TextAnchor,
     /// By how many degrees it is turned, clockwise.
     pub turned: f64,
     /// Whether it is bold.
     pub is_bold: bool,
 }
 
-impl Text {
+impl SceneText {
     /// Plain text that begins at a place.
     #[must_use]
-    pub fn new(at: [f64; 2], text: impl Into<String>, size: f64, fill: Paint) -> Text {
-        Text { at, text: text.into(), size, fill, anchor: Anchor::Start, turned: 0.0, is_bold: false }
+    pub fn new(at: [f64; 2], text: impl Into<String>, size: f64, fill: Paint) -> SceneText {
+        SceneText { at, text: text.into(), size, fill, anchor: TextAnchor::Start, turned: 0.0, is_bold: false }
     }
 
     /// The same, standing elsewhere.
     #[must_use]
-    pub fn anchored(self, anchor: Anchor) -> Text {
-        Text { anchor, ..self }
+    pub fn with_anchor(self, anchor: TextAnchor) -> SceneText {
+        SceneText { anchor, ..self }
     }
 }
 
-impl From<Text> for Item {
-    fn from(text: Text) -> Item {
-        Item::Text(text)
+impl From<SceneText> for SceneItem {
+    fn from(text: SceneText) -> SceneItem {
+        SceneItem::Text(text)
     }
 }
 
@@ -94,25 +94,25 @@ pub struct Scene {
     /// What it shows, in a sentence.
     pub description: String,
     /// What is in it, the hindmost first.
-    pub items: Vec<Item>,
+    pub items: Vec<SceneItem>,
 }
 
 /// How colours are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Colours {
+pub(crate) enum ColorMode {
     /// As they are.
     Fixed,
     /// As classes of a page's style sheet, which has them light and dark.
     Classes,
 }
 
-impl Colours {
-    fn of(self, property: &str, paint: Paint) -> String {
+impl ColorMode {
+    fn attribute(self, property: &str, paint: Paint) -> String {
         match self {
-            Colours::Fixed => format!("{property}=\"{}\"", hex(paint.rgb(Theme::Light))),
+            ColorMode::Fixed => format!("{property}=\"{}\"", hex(paint.rgb(Theme::Light))),
             // A line's class has its own name, for a stroke is no fill.
-            Colours::Classes if property == "stroke" => format!("class=\"l{}\"", paint.class()),
-            Colours::Classes => format!("class=\"{}\"", paint.class()),
+            ColorMode::Classes if property == "stroke" => format!("class=\"l{}\"", paint.class()),
+            ColorMode::Classes => format!("class=\"{}\"", paint.class()),
         }
     }
 
@@ -124,7 +124,7 @@ impl Colours {
                 let (class, colour) = (paint.class(), hex(paint.rgb(theme)));
                 let _ = writeln!(style, "{prefix}.{class}{{fill:{colour}}}");
                 // Text is never a line.
-                if !matches!(paint, Paint::OnShare(_) | Paint::OnSigned(_)) {
+                if !matches!(paint, Paint::TextOnShare(_) | Paint::TextOnSigned(_)) {
                     let _ = writeln!(style, "{prefix}.l{class}{{stroke:{colour}}}");
                 }
             }
@@ -134,37 +134,37 @@ impl Colours {
 }
 
 /// How far apart the lines of hatching are.
-const HATCH: f64 = 5.0;
+const HATCH_SPACING: f64 = 5.0;
 
 /// The lines that hatch a rectangle, from lower left to upper right, cut at its borders.
 pub(super) fn hatching([x, y, w, h]: [f64; 4]) -> impl Iterator<Item = [f64; 4]> {
-    let count = ((w + h) / HATCH).ceil() as usize;
+    let count = ((w + h) / HATCH_SPACING).ceil() as usize;
     (1..count).map(move |i| {
         // x + y of the line, from the upper left corner on.
-        let sum = i as f64 * HATCH;
+        let sum = i as f64 * HATCH_SPACING;
         let [from, to] = [[(sum - h).max(0.0), sum.min(h)], [sum.min(w), (sum - w).max(0.0)]];
         [x + from[0], y + from[1], x + to[0], y + to[1]]
     })
 }
 
-fn titled(says: &str) -> String {
-    if says.is_empty() { String::new() } else { format!("<title>{}</title>", marked_up(says)) }
+fn title_element(says: &str) -> String {
+    if says.is_empty() { String::new() } else { format!("<title>{}</title>", escape_markup(says)) }
 }
 
 impl Scene {
     /// Returns the picture as SVG with text elements, in the viewer's sans-serif font. Pointing at a shape shows its number.
     #[must_use]
     pub fn to_svg(&self) -> String {
-        self.to_source("system-ui, sans-serif", Colours::Fixed)
+        self.to_svg_with("system-ui, sans-serif", ColorMode::Fixed)
     }
 
     /// Returns the start of an SVG: its size, its font family if one is given, and its title.
     pub(super) fn svg_start(&self, family: &str) -> String {
         let Scene { width, height, .. } = self;
-        let title = marked_up(&self.description);
+        let title = escape_markup(&self.description);
         let family = match family {
             "" => String::new(),
-            family => format!(" font-family=\"{}\"", marked_up(family)),
+            family => format!(" font-family=\"{}\"", escape_markup(family)),
         };
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
@@ -173,49 +173,50 @@ impl Scene {
     }
 
     /// The picture as SVG whose texts are texts, in `family` if one is given.
-    pub(crate) fn to_source(&self, family: &str, colours: Colours) -> String {
-        let paper = colours.of("fill", Paint::Paper);
+    pub(crate) fn to_svg_with(&self, family: &str, colours: ColorMode) -> String {
+        let paper = colours.attribute("fill", Paint::Background);
         let mut svg = self.svg_start(family);
         let _ = writeln!(svg, "<rect width=\"{}\" height=\"{}\" {paper}/>", self.width, self.height);
         for item in &self.items {
-            item.write(&mut svg, colours);
+            item.write_svg(&mut svg, colours);
         }
         svg.push_str("</svg>\n");
         svg
     }
 }
 
-impl Item {
-    fn write(&self, svg: &mut String, colours: Colours) {
+impl SceneItem {
+    fn write_svg(&self, svg: &mut String, colours: ColorMode) {
         let _ = match self {
-            Item::Rect { area: [x, y, w, h], fill, says } => {
-                let (title, fill) = (titled(says), colours.of("fill", *fill));
+            SceneItem::Rect { area: [x, y, w, h], fill, says } => {
+                let (title, fill) = (title_element(says), colours.attribute("fill", *fill));
                 writeln!(
                     svg,
                     "<rect x=\"{x:.2}\" y=\"{y:.2}\" width=\"{w:.2}\" height=\"{h:.2}\" {fill}>{title}</rect>"
                 )
             }
-            Item::Hatched([x, y, w, h]) => {
-                let (paper, line) = (colours.of("fill", Paint::Paper), colours.of("stroke", Paint::Faint));
+            SceneItem::Hatched([x, y, w, h]) => {
+                let (paper, line) =
+                    (colours.attribute("fill", Paint::Background), colours.attribute("stroke", Paint::GuideLine));
                 let _ = write!(svg, "<rect x=\"{x:.2}\" y=\"{y:.2}\" width=\"{w:.2}\" height=\"{h:.2}\" {paper}/>");
                 let path: String = hatching([*x, *y, *w, *h])
                     .map(|[x1, y1, x2, y2]| format!("M{x1:.2} {y1:.2}L{x2:.2} {y2:.2}"))
                     .collect();
                 writeln!(svg, "<path d=\"{path}\" {line} stroke-width=\"1.2\" fill=\"none\"/>")
             }
-            Item::Line { ends: [x1, y1, x2, y2], stroke, width, says } => {
-                let (title, stroke) = (titled(says), colours.of("stroke", *stroke));
+            SceneItem::Line { ends: [x1, y1, x2, y2], stroke, width, says } => {
+                let (title, stroke) = (title_element(says), colours.attribute("stroke", *stroke));
                 writeln!(
                     svg,
                     "<line x1=\"{x1:.2}\" y1=\"{y1:.2}\" x2=\"{x2:.2}\" y2=\"{y2:.2}\" {stroke} \
                      stroke-width=\"{width:.2}\">{title}</line>"
                 )
             }
-            Item::Text(Text { at: [x, y], text, size, fill, anchor, turned, is_bold }) => {
+            SceneItem::Text(SceneText { at: [x, y], text, size, fill, anchor, turned, is_bold }) => {
                 let anchor = match anchor {
-                    Anchor::Start => "start",
-                    Anchor::Middle => "middle",
-                    Anchor::End => "end",
+                    TextAnchor::Start => "start",
+                    TextAnchor::Middle => "middle",
+                    TextAnchor::End => "end",
                 };
                 let weight = if *is_bold { " font-weight=\"bold\"" } else { "" };
                 let turn = match *turned == 0.0 {
@@ -226,8 +227,8 @@ impl Item {
                     svg,
                     "<text x=\"{x:.2}\" y=\"{y:.2}\" font-size=\"{size}\" {} text-anchor=\"{anchor}\"{weight}{turn} \
                      xml:space=\"preserve\">{}</text>",
-                    colours.of("fill", *fill),
-                    marked_up(&drawn(text, colours))
+                    colours.attribute("fill", *fill),
+                    escape_markup(&drawable_text(text, colours))
                 )
             }
         };
@@ -237,12 +238,12 @@ impl Item {
 /// A text as it is drawn: few fonts have the pictures of control characters, which stand for what has no shape. Nor have
 /// they flags, which are pairs of letters of their own (🇯🇵 is J and P): a picture shows the letters, as systems without
 /// flags do. A page is drawn with its reader's fonts.
-pub(super) fn drawn(text: &str, colours: Colours) -> String {
+pub(super) fn drawable_text(text: &str, colours: ColorMode) -> String {
     const FIRST: char = '\u{1f1e6}';
     text.chars()
         .map(|c| match c {
             '\u{2400}'..='\u{2426}' => '·',
-            FIRST..='\u{1f1ff}' if colours == Colours::Fixed => {
+            FIRST..='\u{1f1ff}' if colours == ColorMode::Fixed => {
                 char::from(b'A' + u8::try_from(u32::from(c) - u32::from(FIRST)).expect("one of 26"))
             }
             c => c,
@@ -265,7 +266,7 @@ mod tests {
                 }
                 assert!(((x1 + y1) - (x2 + y2)).abs() < 1e-9, "all slope alike");
             }
-            assert!(lines + 1 == ((w + h) / HATCH).ceil() as usize);
+            assert!(lines + 1 == ((w + h) / HATCH_SPACING).ceil() as usize);
         }
     }
 }

@@ -1,14 +1,14 @@
 //! An alignment as text for a terminal.
 
 use super::TerminalOptions;
-use super::cells::{blocks, largest, nice_top, percent, widest};
-use super::colour::Paint;
-use super::heatmap::{Panel, legend};
+use super::cells::{filled_bar, largest_in_order, max_width, percent, rounded_top};
+use super::color::Painter;
+use super::heatmap::{HeatmapPanel, legend};
 use crate::phrases;
-use crate::width::{cut, display_width, left, right, wrap};
+use crate::width::{align_left, align_right, display_width, truncate, wrap};
 use chumoku::explain::Word;
 use chumoku::explain::{AlignedHead, Alignment};
-use chumoku::lang::{clean, clean_text};
+use chumoku::lang::{show_controls, show_controls_in_text};
 
 const MIN_WIDTH: usize = 40;
 /// Widest word before a row.
@@ -26,7 +26,7 @@ const MAX_HEADS: usize = 8;
 #[must_use]
 pub fn render_alignment(alignment: &Alignment, place: Option<[usize; 2]>, options: &TerminalOptions) -> String {
     let (a, lang, width) = (alignment, options.lang, options.width.max(MIN_WIDTH));
-    let paint = Paint::new(options.colour);
+    let paint = Painter::new(options.colour);
     let mut out = String::new();
     let mut line = |text: &str| {
         out.push_str(text.trim_end());
@@ -36,33 +36,33 @@ pub fn render_alignment(alignment: &Alignment, place: Option<[usize; 2]>, option
         wrap(text, width - 2).iter().for_each(|part| line(&format!("  {}", paint.quiet(part))));
     };
 
-    let title = phrases::translation(lang, a.is_given);
+    let title = phrases::translation_heading(lang, a.is_given);
     let room = width - display_width(title) - 2;
-    line(&paint.strong(&format!("{title}: {}", cut(&clean_text(&a.target), room))));
-    for part in wrap(&lang.quoted(&clean_text(&a.source)), width - 2).iter().take(3) {
+    line(&paint.strong(&format!("{title}: {}", truncate(&show_controls_in_text(&a.target), room))));
+    for part in wrap(&lang.quoted(&show_controls_in_text(&a.source)), width - 2).iter().take(3) {
         line(&format!("  {part}"));
     }
-    note(&mut line, &clean_text(&a.model));
+    note(&mut line, &show_controls_in_text(&a.model));
 
     let chance = 1.0 / a.source_words.iter().filter(|word| !word.special).count().max(1) as f32;
     line("");
     line(&paint.strong(phrases::ranking_heading(lang)));
     note(&mut line, &phrases::ranking_note(lang, chance * 100.0));
     let names: Vec<String> = a.ranking.iter().map(|h| phrases::head_name(lang, h.layer, h.head)).collect();
-    let name_width = widest(&names);
+    let name_width = max_width(&names);
     let [agreement, mass] = phrases::ranking_columns(lang);
     let columns = [agreement, mass].map(|heading| display_width(heading).max(7) + 2);
     let bar = (width - 2 - name_width - 1 - columns.iter().sum::<usize>()).min(40);
     let indent = " ".repeat(2 + name_width + 1 + bar);
-    line(&paint.quiet(&format!("{indent}{}{}", right(agreement, columns[0]), right(mass, columns[1]))));
+    line(&paint.quiet(&format!("{indent}{}{}", align_right(agreement, columns[0]), align_right(mass, columns[1]))));
     for (head, name) in a.ranking.iter().zip(&names).take(MAX_HEADS) {
-        let filled = blocks(head.agreement, bar);
-        let filled = format!("{}{}", paint.favour(&filled), " ".repeat(bar - display_width(&filled)));
+        let filled = filled_bar(head.agreement, bar);
+        let filled = format!("{}{}", paint.positive(&filled), " ".repeat(bar - display_width(&filled)));
         // What shuffled rows reach too is marked.
         let mark = if head.aligns { "" } else { "~" };
         let numbers = [format!("{mark}{} %", percent(head.agreement)), format!("{} %", percent(head.mass))];
-        let [first, second] = [0, 1].map(|i| right(&numbers[i], columns[i]));
-        line(&format!("  {} {filled}{first}{second}", left(name, name_width)));
+        let [first, second] = [0, 1].map(|i| align_right(&numbers[i], columns[i]));
+        line(&format!("  {} {filled}{first}{second}", align_left(name, name_width)));
     }
     if a.ranking.len() > MAX_HEADS {
         note(&mut line, &phrases::more_heads(lang, a.ranking.len() - MAX_HEADS));
@@ -71,17 +71,17 @@ pub fn render_alignment(alignment: &Alignment, place: Option<[usize; 2]>, option
     let best = a.ranking.first().map_or([0, 0], |AlignedHead { layer, head, .. }| [*layer, *head]);
     let [layer, head] = place.unwrap_or(best);
     line("");
-    line(&paint.strong(&cut(&phrases::alignment_heading(lang, [layer, head], [a.layers, a.heads]), width)));
+    line(&paint.strong(&truncate(&phrases::alignment_heading(lang, [layer, head], [a.layers, a.heads]), width)));
     note(&mut line, phrases::alignment_note(lang));
-    let texts = |words: &[Word]| words.iter().map(|word| clean(&word.text)).collect::<Vec<String>>();
+    let texts = |words: &[Word]| words.iter().map(|word| show_controls(&word.text)).collect::<Vec<String>>();
     let words = [texts(&a.target_words), texts(&a.source_words)];
     let cell = if words[1].len() > 99 { 4 } else { 3 };
     let corner = phrases::alignment_corner(lang);
-    let label = widest(&words[0]).min(MAX_LABEL).max(display_width(corner).saturating_sub(3));
+    let label = max_width(&words[0]).min(MAX_LABEL).max(display_width(corner).saturating_sub(3));
     let gutter = 2 + words[0].len().to_string().len() + 1 + label + 2;
     let (rows, keys): (Vec<usize>, Vec<usize>) = ((0..words[0].len()).collect(), (0..words[1].len()).collect());
     let most = rows.iter().flat_map(|&row| a.row(layer, head, row)).fold(0.0f32, |most, &x| most.max(x));
-    let top = nice_top(most);
+    let top = rounded_top(most);
     let panels = keys.len().div_ceil((width - gutter) / cell);
     for (i, part) in keys.chunks(keys.len().div_ceil(panels)).enumerate() {
         line("");
@@ -90,17 +90,17 @@ pub fn render_alignment(alignment: &Alignment, place: Option<[usize; 2]>, option
         }
         let weight = |row: usize, key: usize| Some(a.row(layer, head, row)[key]);
         let words = [&words[0][..], &words[1]];
-        let panel = Panel {
+        let panel = HeatmapPanel {
             words,
             weight: &weight,
             rows: &rows,
             keys: part,
-            rest: None,
-            cell,
-            label,
-            top,
+            rest_heading: None,
+            cell_width: cell,
+            label_width: label,
+            scale_top: top,
             corner,
-            from: 1,
+            first_number: 1,
             is_signed: false,
         };
         panel.lines(paint).iter().for_each(|text| line(text));
@@ -109,16 +109,17 @@ pub fn render_alignment(alignment: &Alignment, place: Option<[usize; 2]>, option
     let (scale, more) = legend(lang, options.colour, [width, cell], [top, most]);
     scale.iter().for_each(|text| line(text));
     more.iter().for_each(|text| note(&mut line, text));
-    note(&mut line, &phrases::joining(lang, &a.joining));
+    note(&mut line, &phrases::joining_note(lang, &a.joining));
 
     // Of the words that depend most on a word of the source.
     line("");
-    line(&paint.strong(phrases::needs_heading(lang)));
-    let effect = |row: usize| a.needed(row).and_then(|key| a.effects[row][key]).unwrap_or(0.0);
-    for row in largest(&rows, 4, effect) {
-        let Some(key) = a.needed(row) else { continue };
+    line(&paint.strong(phrases::needed_words_heading(lang)));
+    let effect = |row: usize| a.needed_source_word(row).and_then(|key| a.effects[row][key]).unwrap_or(0.0);
+    for row in largest_in_order(&rows, 4, effect) {
+        let Some(key) = a.needed_source_word(row) else { continue };
         let p = [0.0, effect(row)].map(|less| (a.log_probabilities[row] - less).exp().min(1.0) * 100.0);
-        let sentence = phrases::needs(lang, &cut(&words[0][row], 20), &cut(&words[1][key], 20), p);
+        let sentence =
+            phrases::needed_word_sentence(lang, &truncate(&words[0][row], 20), &truncate(&words[1][key], 20), p);
         wrap(&sentence, width - 2).iter().for_each(|part| line(&format!("  {part}")));
     }
     note(&mut line, phrases::alignment_caveat(lang));
@@ -160,7 +161,7 @@ mod tests {
                 0.1, 0.7, 0.2, 0.9, 0.05, 0.05, 0.2, 0.2, 0.6,
             ],
         };
-        alignment.ranking = alignment.rank();
+        alignment.ranking = alignment.rank_heads();
         alignment
     }
 

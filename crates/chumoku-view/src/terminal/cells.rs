@@ -7,7 +7,7 @@ use unicode_segmentation::UnicodeSegmentation;
 const MAX_HEADING: usize = 9;
 
 /// The `count` items with the largest values, in their old order.
-pub(crate) fn largest(items: &[usize], count: usize, value: impl Fn(usize) -> f32) -> Vec<usize> {
+pub(crate) fn largest_in_order(items: &[usize], count: usize, value: impl Fn(usize) -> f32) -> Vec<usize> {
     let mut sorted = items.to_vec();
     sorted.sort_by(|&a, &b| value(b).total_cmp(&value(a)));
     sorted.truncate(count);
@@ -15,7 +15,7 @@ pub(crate) fn largest(items: &[usize], count: usize, value: impl Fn(usize) -> f3
     sorted
 }
 
-pub(crate) fn widest(texts: &[String]) -> usize {
+pub(crate) fn max_width(texts: &[String]) -> usize {
     texts.iter().map(|text| display_width(text)).max().unwrap_or(0)
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn percent(weight: f32) -> String {
 }
 
 /// The first round number at or above the largest weight, as a weight.
-pub(crate) fn nice_top(most: f32) -> f32 {
+pub(crate) fn rounded_top(most: f32) -> f32 {
     let steps = [1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0];
     // Half a percent of grace, for what rounds to the number shown.
     let top = steps.into_iter().find(|step| most * 100.0 < step + 0.5).unwrap_or(100.0);
@@ -44,7 +44,7 @@ pub(crate) fn nice_top(most: f32) -> f32 {
     clippy::cast_precision_loss,
     reason = "a share of a terminal's width"
 )]
-pub(crate) fn blocks(share: f32, width: usize) -> String {
+pub(crate) fn filled_bar(share: f32, width: usize) -> String {
     const PARTS: [char; 7] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉'];
     let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
     let mut eighths = (share * (width * 8) as f32).round() as usize;
@@ -59,7 +59,7 @@ pub(crate) fn blocks(share: f32, width: usize) -> String {
 }
 
 /// A word standing on end, a line a grapheme, cut to the tallest allowed.
-pub(crate) fn stand(word: &str, cell: usize) -> Vec<String> {
+pub(crate) fn vertical_word(word: &str, cell: usize) -> Vec<String> {
     let mut signs: Vec<String> = word
         .graphemes(true)
         .map(|grapheme| match grapheme {
@@ -83,34 +83,34 @@ mod tests {
 
     #[test]
     fn bars_fill_their_share() {
-        assert_eq!(blocks(0.0, 10), "");
-        assert_eq!(blocks(0.0001, 10), "▏");
-        assert_eq!(blocks(0.5, 5), "██▌");
-        assert_eq!(blocks(1.0, 3), "███");
-        assert_eq!(blocks(7.0, 3), "███");
-        assert_eq!(blocks(f32::NAN, 3), "");
+        assert_eq!(filled_bar(0.0, 10), "");
+        assert_eq!(filled_bar(0.0001, 10), "▏");
+        assert_eq!(filled_bar(0.5, 5), "██▌");
+        assert_eq!(filled_bar(1.0, 3), "███");
+        assert_eq!(filled_bar(7.0, 3), "███");
+        assert_eq!(filled_bar(f32::NAN, 3), "");
     }
 
     #[test]
     fn tops_are_round_and_never_below() {
-        assert_eq!(nice_top(0.004), 0.01);
-        assert_eq!(nice_top(0.38), 0.4);
-        assert_eq!(nice_top(0.404), 0.4, "shown as 40");
-        assert_eq!(nice_top(0.41), 0.5);
-        assert_eq!(nice_top(1.0), 1.0);
+        assert_eq!(rounded_top(0.004), 0.01);
+        assert_eq!(rounded_top(0.38), 0.4);
+        assert_eq!(rounded_top(0.404), 0.4, "shown as 40");
+        assert_eq!(rounded_top(0.41), 0.5);
+        assert_eq!(rounded_top(1.0), 1.0);
     }
 
     #[test]
     fn the_largest_keep_their_order() {
         let values = [0.1, 0.9, 0.3, 0.9];
-        assert_eq!(largest(&[0, 1, 2, 3], 2, |i| values[i]), [1, 3]);
-        assert_eq!(largest(&[0, 1, 2, 3], 3, |i| values[i]), [1, 2, 3]);
+        assert_eq!(largest_in_order(&[0, 1, 2, 3], 2, |i| values[i]), [1, 3]);
+        assert_eq!(largest_in_order(&[0, 1, 2, 3], 3, |i| values[i]), [1, 2, 3]);
     }
 
     #[test]
     fn words_stand_on_end() {
-        assert_eq!(stand("コーヒー", 3), ["コ", "｜", "ヒ", "｜"]);
-        assert_eq!(stand("e\u{301}a", 3), ["e\u{301}", "a"]);
-        assert_eq!(stand("internationally", 3).len(), MAX_HEADING);
+        assert_eq!(vertical_word("コーヒー", 3), ["コ", "｜", "ヒ", "｜"]);
+        assert_eq!(vertical_word("e\u{301}a", 3), ["e\u{301}", "a"]);
+        assert_eq!(vertical_word("internationally", 3).len(), MAX_HEADING);
     }
 }

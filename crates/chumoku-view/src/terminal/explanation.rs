@@ -1,14 +1,14 @@
 //! An explanation as text for a terminal.
 
 use super::TerminalOptions;
-use super::cells::{blocks, largest, nice_top, widest};
-use super::colour::{ColourDepth, Paint};
-use super::heatmap::{Panel, legend};
+use super::cells::{filled_bar, largest_in_order, max_width, rounded_top};
+use super::color::{ColorDepth, Painter};
+use super::heatmap::{HeatmapPanel, legend};
 use crate::phrases;
-use crate::width::{cut, display_width, left, right, wrap};
+use crate::width::{align_left, align_right, display_width, truncate, wrap};
 use chumoku::explain::{ColumnEffect, Explanation, LabelProbability};
 use chumoku::lang::Lang;
-use chumoku::lang::{clean, clean_text};
+use chumoku::lang::{show_controls, show_controls_in_text};
 
 const MIN_WIDTH: usize = 40;
 
@@ -44,115 +44,116 @@ pub fn render(explanation: &Explanation, layer: usize, head: usize, options: &Te
         explanation.layers,
         explanation.heads
     );
-    let mut page = Page {
-        e: explanation,
-        words: explanation.words.iter().map(|word| clean(&word.text)).collect(),
+    let mut page = ExplanationWriter {
+        explanation,
+        words: explanation.words.iter().map(|word| show_controls(&word.text)).collect(),
         width: options.width.max(MIN_WIDTH),
         lang: options.lang,
-        colour: options.colour,
-        paint: Paint::new(options.colour),
+        color: options.colour,
+        paint: Painter::new(options.colour),
         out: String::new(),
     };
-    page.prediction();
-    page.effects();
-    page.columns();
+    page.write_prediction();
+    page.write_effects();
+    page.write_feature_columns();
     if explanation.layers > 0 {
-        page.attention(layer, head);
+        page.write_attention(layer, head);
     } else {
-        page.line("");
-        page.note(phrases::no_attention(options.lang, explanation.kind));
+        page.write_line("");
+        page.write_note(phrases::no_attention_note(options.lang, explanation.kind));
     }
     page.out
 }
 
-struct Page<'a> {
-    e: &'a Explanation,
+struct ExplanationWriter<'a> {
+    explanation: &'a Explanation,
     /// The words, safe to print.
     words: Vec<String>,
     width: usize,
     lang: Lang,
-    colour: ColourDepth,
-    paint: Paint,
+    color: ColorDepth,
+    paint: Painter,
     out: String,
 }
 
-impl Page<'_> {
-    fn line(&mut self, line: &str) {
+impl ExplanationWriter<'_> {
+    fn write_line(&mut self, line: &str) {
         self.out.push_str(line.trim_end());
         self.out.push('\n');
     }
 
-    fn heading(&mut self, text: &str) {
-        let text = self.paint.strong(&cut(text, self.width));
-        self.line("");
-        self.line(&text);
+    fn write_heading(&mut self, text: &str) {
+        let text = self.paint.strong(&truncate(text, self.width));
+        self.write_line("");
+        self.write_line(&text);
     }
 
     /// Running text, broken into lines, two columns in from the left.
-    fn prose(&mut self, text: &str, paint: impl Fn(&str) -> String) {
+    fn write_prose(&mut self, text: &str, paint: impl Fn(&str) -> String) {
         for line in wrap(text, self.width - 2) {
-            self.line(&format!("  {}", paint(&line)));
+            self.write_line(&format!("  {}", paint(&line)));
         }
     }
 
-    fn note(&mut self, text: &str) {
+    fn write_note(&mut self, text: &str) {
         let paint = self.paint;
-        self.prose(text, |line| paint.quiet(line));
+        self.write_prose(text, |line| paint.quiet(line));
     }
 
-    fn prediction(&mut self) {
-        let (e, lang) = (self.e, self.lang);
+    fn write_prediction(&mut self) {
+        let (e, lang) = (self.explanation, self.lang);
         // The label may be long; the number after it must show.
         let percent = e.probabilities.iter().find(|p| p.label == e.label);
         let percent = percent.map_or(String::new(), |p| format!("  {:.1} %", p.probability * 100.0));
-        let number = e.number.map(|number| phrases::number(lang, number));
-        let title = phrases::prediction(lang, e);
+        let number = e.number.map(|number| phrases::number_with_interval(lang, number));
+        let title = phrases::prediction_heading(lang, e);
         let title = match e.similarity {
-            Some(_) if e.is_against_itself() => title.to_owned(),
+            Some(_) if e.is_compared_with_itself() => title.to_owned(),
             Some(cosine) => format!("{title}: {cosine:.4}"),
             None if number.is_some() => format!("{title}: {}", number.unwrap_or_default()),
             None => {
                 let room = self.width - display_width(title) - 2 - percent.len();
-                format!("{title}: {}{percent}", cut(&clean_text(&e.label), room))
+                format!("{title}: {}{percent}", truncate(&show_controls_in_text(&e.label), room))
             }
         };
         self.out.push_str(&self.paint.strong(&title));
         self.out.push('\n');
         // Of classes in a tree: the answer goes by these.
         if e.levels.len() > 1 {
-            let node =
-                |node: &LabelProbability| format!("{} {:.1} %", clean_text(&node.label), node.probability * 100.0);
-            self.note(&e.levels.iter().map(node).collect::<Vec<_>>().join("  ›  "));
+            let node = |node: &LabelProbability| {
+                format!("{} {:.1} %", show_controls_in_text(&node.label), node.probability * 100.0)
+            };
+            self.write_note(&e.levels.iter().map(node).collect::<Vec<_>>().join("  ›  "));
         }
 
-        self.quoted("", &e.text);
-        if e.similarity.is_some() && !e.is_against_itself() {
-            self.quoted("↔ ", &e.label);
+        self.write_quoted("", &e.text);
+        if e.similarity.is_some() && !e.is_compared_with_itself() {
+            self.write_quoted("↔ ", &e.label);
         }
         if let Some(cut) = &e.cut {
-            self.prose(&phrases::cut(lang, cut, e.kind), str::to_owned);
+            self.write_prose(&phrases::truncation_note(lang, cut, e.kind), str::to_owned);
         }
-        self.note(&clean_text(&e.model));
+        self.write_note(&show_controls_in_text(&e.model));
         if !e.probabilities.is_empty() {
-            self.line("");
-            self.probabilities();
+            self.write_line("");
+            self.write_probabilities();
         }
     }
 
     /// The beginning of a text, in quotation marks.
-    fn quoted(&mut self, sign: &str, text: &str) {
-        let lines = wrap(&format!("{sign}{}", self.lang.quoted(&clean_text(text))), self.width - 2);
+    fn write_quoted(&mut self, sign: &str, text: &str) {
+        let lines = wrap(&format!("{sign}{}", self.lang.quoted(&show_controls_in_text(text))), self.width - 2);
         for line in lines.iter().take(3) {
-            self.line(&format!("  {line}"));
+            self.write_line(&format!("  {line}"));
         }
         if lines.len() > 3 {
-            self.line("  …");
+            self.write_line("  …");
         }
     }
 
     /// The classes with bars; where the predictor has two halves, what each says by itself.
-    fn probabilities(&mut self) {
-        let (e, paint) = (self.e, self.paint);
+    fn write_probabilities(&mut self) {
+        let (e, paint) = (self.explanation, self.paint);
         let first = match e.number {
             None => 0,
             // Of many thresholds those around the one that is asked about.
@@ -162,9 +163,9 @@ impl Page<'_> {
             }
         };
         let shown = &e.probabilities[first..e.probabilities.len().min(first + MAX_CLASSES)];
-        let labels: Vec<String> = shown.iter().map(|p| clean_text(&p.label)).collect();
-        let label_width = widest(&labels).min(self.width / 4);
-        let headings = phrases::halves(self.lang, e.layers > 0);
+        let labels: Vec<String> = shown.iter().map(|p| show_controls_in_text(&p.label)).collect();
+        let label_width = max_width(&labels).min(self.width / 4);
+        let headings = phrases::member_headings(self.lang, e.layers > 0);
         let column = headings.map(|h| display_width(h).max(7) + 2);
         let room = self.width - 2 - label_width - 1;
         // On a narrow screen the bar needs the halves' place.
@@ -174,22 +175,22 @@ impl Page<'_> {
 
         if parts.is_some() {
             let indent = " ".repeat(2 + label_width + 1 + bar);
-            let row = |texts: [&str; 3]| -> String { (0..3).map(|i| right(texts[i], column[i])).collect() };
-            self.line(&format!("{indent}{}", paint.quiet(&row(headings))));
+            let row = |texts: [&str; 3]| -> String { (0..3).map(|i| align_right(texts[i], column[i])).collect() };
+            self.write_line(&format!("{indent}{}", paint.quiet(&row(headings))));
         }
         for (p, label) in shown.iter().zip(&labels) {
             let of = |list: &[LabelProbability]| {
                 let found = list.iter().find(|other| other.label == p.label);
                 found.map_or("-".to_owned(), |p| format!("{:.1} %", p.probability * 100.0))
             };
-            let mut cells = right(&format!("{:.1} %", p.probability * 100.0), column[0]);
+            let mut cells = align_right(&format!("{:.1} %", p.probability * 100.0), column[0]);
             if let Some(parts) = parts {
-                cells += &paint.quiet(&right(&of(&parts.attention), column[1]));
-                cells += &paint.quiet(&right(&of(&parts.ngrams), column[2]));
+                cells += &paint.quiet(&align_right(&of(&parts.attention), column[1]));
+                cells += &paint.quiet(&align_right(&of(&parts.ngrams), column[2]));
             }
-            let filled = blocks(p.probability, bar);
-            let filled = format!("{}{}", paint.favour(&filled), " ".repeat(bar - display_width(&filled)));
-            self.line(&format!("  {} {filled}{cells}", left(label, label_width)));
+            let filled = filled_bar(p.probability, bar);
+            let filled = format!("{}{}", paint.positive(&filled), " ".repeat(bar - display_width(&filled)));
+            self.write_line(&format!("  {} {filled}{cells}", align_left(label, label_width)));
         }
         if shown.len() < e.probabilities.len() {
             let more = phrases::more_classes(
@@ -198,50 +199,56 @@ impl Page<'_> {
                 [e.number.is_some(), e.exclusive],
                 e.probabilities.len() - shown.len(),
             );
-            self.note(&more);
+            self.write_note(&more);
         }
         // Of a threshold at even odds there is no decision to share.
         if let (Some(parts), [first, second, ..], None) = (&e.parts, &e.probabilities[..], e.number) {
             let classes = [if e.exclusive { &first.label } else { &e.label }, &second.label];
-            let classes = classes.map(|label| cut(&clean_text(label), 24));
-            let network = phrases::network(self.lang, e.layers > 0);
-            self.note(&phrases::shares(self.lang, parts, &classes[0], e.exclusive.then_some(&classes[1]), network));
+            let classes = classes.map(|label| truncate(&show_controls_in_text(label), 24));
+            let network = phrases::network_name(self.lang, e.layers > 0);
+            self.write_note(&phrases::member_shares_note(
+                self.lang,
+                parts,
+                &classes[0],
+                e.exclusive.then_some(&classes[1]),
+                network,
+            ));
         }
     }
 
     /// Each word with its score and a bar to the right (for the class) or to the left (against it).
-    fn effects(&mut self) {
-        let (e, lang) = (self.e, self.lang);
-        let class = clean_text(&e.attribution.class);
+    fn write_effects(&mut self) {
+        let (e, lang) = (self.explanation, self.lang);
+        let class = show_controls_in_text(&e.attribution.class);
         // A text that is compared with stands above.
-        let class = if e.similarity.is_some() { cut(&class, 40) } else { class };
-        self.heading(&phrases::effect_heading(lang, e, &class));
-        self.note(&phrases::effect_note(lang, e, &class));
+        let class = if e.similarity.is_some() { truncate(&class, 40) } else { class };
+        self.write_heading(&phrases::effect_heading(lang, e, &class));
+        self.write_note(&phrases::effect_note(lang, e, &class));
 
         let attribution = &e.attribution;
         if attribution.whole.is_some() {
-            self.note(phrases::both_effects(lang));
+            self.write_note(phrases::two_effects_note(lang));
         }
         if let Some(integral) = &attribution.integral {
-            self.note(&phrases::integral(lang, integral));
+            self.write_note(&phrases::integral_note(lang, integral));
         }
         if let Some(curves) = &attribution.curves {
-            self.note(&phrases::curves(lang, curves, &class));
+            self.write_note(&phrases::curves_note(lang, curves, &class));
         }
         // The words that are read at a time, then those after.
         let n = e.words.len();
         let word = |i: usize| match i.checked_sub(n).map(|i| &attribution.beyond[i]) {
-            Some(word) => (clean(&word.text), word.score, word.whole),
+            Some(word) => (show_controls(&word.text), word.score, word.whole),
             None => (self.words[i].clone(), attribution.scores[i], attribution.whole.as_ref().map(|whole| whole[i])),
         };
         let words: Vec<(String, f32, Option<f32>)> = (0..n + attribution.beyond.len()).map(word).collect();
         let mut shown: Vec<usize> = (0..words.len()).filter(|&i| i >= n || !e.words[i].special).collect();
         if shown.len() > MAX_WORDS {
             let all = shown.len();
-            shown = largest(&shown, MAX_WORDS / 2, |i| words[i].1.abs());
-            self.note(&phrases::strongest_words(lang, shown.len(), all));
+            shown = largest_in_order(&shown, MAX_WORDS / 2, |i| words[i].1.abs());
+            self.write_note(&phrases::strongest_words_note(lang, shown.len(), all));
         }
-        self.line("");
+        self.write_line("");
 
         // Short texts get one wide column, longer ones as many as fit, read downwards.
         let most = (self.width / if attribution.whole.is_some() { 44 } else { 36 }).max(1);
@@ -253,14 +260,14 @@ impl Page<'_> {
         let index = words.len().to_string().len();
         for row in 0..rows {
             let cells = (0..columns).filter_map(|column| shown.get(column * rows + row));
-            let line: String = cells.map(|&i| self.effect(i, &words[i], [wide, index, label], top)).collect();
-            self.line(&line);
+            let line: String = cells.map(|&i| self.effect_cell(i, &words[i], [wide, index, label], top)).collect();
+            self.write_line(&line);
         }
     }
 
     /// One word's score, `width` columns wide, with so many columns for its place and its text; beside it that of the whole
     /// predictor, if there are two.
-    fn effect(
+    fn effect_cell(
         &self,
         i: usize,
         (word, score, whole): &(String, f32, Option<f32>),
@@ -269,7 +276,7 @@ impl Page<'_> {
     ) -> String {
         let score = *score;
         // Cosines differ by less than log-odds do.
-        let digits = if self.e.similarity.is_some() { 3 } else { 2 };
+        let digits = if self.explanation.similarity.is_some() { 3 } else { 2 };
         let number = |score: f32| {
             let number = format!("{score:>+7.digits$}");
             // A sign would say more than the digits do.
@@ -283,18 +290,18 @@ impl Page<'_> {
         let length = if top > 0.0 { score.abs() / top } else { 0.0 };
         let (before, after) = if score < 0.0 {
             // Blocks grow from the left only, so a bar to the left has whole ones.
-            let n = blocks(length, half).chars().filter(|&c| c == '█').count();
-            let bar = self.paint.against(&"█".repeat(n));
+            let n = filled_bar(length, half).chars().filter(|&c| c == '█').count();
+            let bar = self.paint.negative(&"█".repeat(n));
             (format!("{}{bar}", " ".repeat(half - n)), " ".repeat(half))
         } else {
-            let bar = blocks(length, half);
+            let bar = filled_bar(length, half);
             let space = " ".repeat(half.saturating_sub(display_width(&bar)));
-            (" ".repeat(half), format!("{}{space}", self.paint.favour(&bar)))
+            (" ".repeat(half), format!("{}{space}", self.paint.positive(&bar)))
         };
         let line = format!(
             "  {} {}{number}{} {before}{}{after}",
-            self.paint.quiet(&right(&(i + 1).to_string(), index)),
-            left(word, label),
+            self.paint.quiet(&align_right(&(i + 1).to_string(), index)),
+            align_left(word, label),
             self.paint.quiet(&whole),
             self.paint.quiet("│"),
         );
@@ -303,41 +310,42 @@ impl Page<'_> {
     }
 
     /// Each column beside the text with its value, its effect and a bar.
-    fn columns(&mut self) {
-        let (e, lang) = (self.e, self.lang);
+    fn write_feature_columns(&mut self) {
+        let (e, lang) = (self.explanation, self.lang);
         let columns = &e.columns;
         if columns.is_empty() {
             return;
         }
-        let class = clean_text(&e.attribution.class);
-        self.heading(&phrases::column_heading(lang, &class));
-        self.note(&phrases::column_note(lang, &class));
-        self.line("");
+        let class = show_controls_in_text(&e.attribution.class);
+        self.write_heading(&phrases::column_heading(lang, &class));
+        self.write_note(&phrases::column_note(lang, &class));
+        self.write_line("");
         let most = self.width / 4;
-        let names: Vec<String> = columns.iter().map(|column| cut(&clean_text(&column.name), most)).collect();
+        let names: Vec<String> =
+            columns.iter().map(|column| truncate(&show_controls_in_text(&column.name), most)).collect();
         // What a value is taken for must show behind a long one.
         let shown = |column: &ColumnEffect| {
-            let value = cut(&clean_text(&column.value), most.saturating_sub(10));
-            cut(&phrases::column_value(lang, &ColumnEffect { value, ..column.clone() }), most)
+            let value = truncate(&show_controls_in_text(&column.value), most.saturating_sub(10));
+            truncate(&phrases::column_value(lang, &ColumnEffect { value, ..column.clone() }), most)
         };
         let values: Vec<String> = columns.iter().map(shown).collect();
-        let [name, value] = [widest(&names), widest(&values)];
+        let [name, value] = [max_width(&names), max_width(&values)];
         let top = columns.iter().map(|column| column.effect.abs()).fold(0.0, f32::max);
         let half = (self.width.min(72).saturating_sub(2 + name + 2 + value + 8 + 1) / 2).clamp(2, 24);
         for ((column, name_of), value_of) in columns.iter().zip(&names).zip(&values) {
             let effect = column.effect;
             let number = if effect.abs() < 0.005 { format!("{:>8.2}", 0.0) } else { format!("{effect:>+8.2}") };
-            let bar = blocks(if top > 0.0 { effect.abs() / top } else { 0.0 }, half);
+            let bar = filled_bar(if top > 0.0 { effect.abs() / top } else { 0.0 }, half);
             let (before, after) = match effect < 0.0 {
                 true => {
                     let n = bar.chars().filter(|&c| c == '█').count();
-                    (format!("{}{}", " ".repeat(half - n), self.paint.against(&"█".repeat(n))), String::new())
+                    (format!("{}{}", " ".repeat(half - n), self.paint.negative(&"█".repeat(n))), String::new())
                 }
-                false => (" ".repeat(half), self.paint.favour(&bar)),
+                false => (" ".repeat(half), self.paint.positive(&bar)),
             };
             let bars = format!("{before}{}{after}", self.paint.quiet("│"));
-            let line = format!("  {}  {}{number} {bars}", left(name_of, name), left(value_of, value));
-            self.line(&line);
+            let line = format!("  {}  {}{number} {bars}", align_left(name_of, name), align_left(value_of, value));
+            self.write_line(&line);
         }
     }
 
@@ -345,18 +353,18 @@ impl Page<'_> {
         self.words.len().to_string().len()
     }
 
-    fn attention(&mut self, layer: usize, head: usize) {
-        let (e, lang) = (self.e, self.lang);
+    fn write_attention(&mut self, layer: usize, head: usize) {
+        let (e, lang) = (self.explanation, self.lang);
         let n = e.words.len();
-        self.heading(&phrases::attention_heading(lang, e, layer, head));
-        self.note(phrases::cell_note(lang));
+        self.write_heading(&phrases::attention_heading(lang, e, layer, head));
+        self.write_note(phrases::cell_note(lang));
         if e.causal {
-            self.note(phrases::causal_note(lang));
+            self.write_note(phrases::causal_note(lang));
         }
 
         // Three columns hold "100"; numbers over the columns need one more to stay apart past 99.
         let cell = if n > 99 { 4 } else { 3 };
-        let label = widest(&self.words).min(MAX_LABEL).max(display_width(phrases::corner(lang)) - 3);
+        let label = max_width(&self.words).min(MAX_LABEL).max(display_width(phrases::heatmap_corner(lang)) - 3);
         let gutter = 2 + self.index_width() + 1 + label + 2;
         let fit = (self.width - gutter) / cell;
         let received = e.received(layer, head);
@@ -364,100 +372,100 @@ impl Page<'_> {
             let all: Vec<usize> = (0..n).collect();
             // The column for all others stands apart by one.
             let fit = (self.width - gutter - 1) / cell;
-            (largest(&all, fit - 1, |i| received[i]), true)
+            (largest_in_order(&all, fit - 1, |i| received[i]), true)
         } else {
             ((0..n).collect(), false)
         };
         if rest {
-            self.note(&phrases::top_note(lang, shown.len(), n));
+            self.write_note(&phrases::top_note(lang, shown.len(), n));
         }
 
         let weights = shown.iter().flat_map(|&q| shown.iter().map(move |&k| e.row(layer, head, q)[k]));
         let most = weights.fold(0.0, f32::max);
-        let top = nice_top(most);
+        let top = rounded_top(most);
         let panels = if rest { 1 } else { n.div_ceil(fit) };
         for (i, keys) in shown.chunks(shown.len().div_ceil(panels)).enumerate() {
-            self.line("");
+            self.write_line("");
             if panels > 1 {
                 let (first, last) = (keys[0] + 1, keys[keys.len() - 1] + 1);
-                self.note(&phrases::panel_note(lang, i + 1, panels, first, last));
+                self.write_note(&phrases::panel_note(lang, i + 1, panels, first, last));
             }
             let words = [&self.words[..]; 2];
-            let rest = rest.then(|| phrases::rest(lang));
+            let rest = rest.then(|| phrases::rest_heading(lang));
             let weight = |query: usize, key: usize| e.weight(layer, head, query, key);
-            let corner = phrases::corner(lang);
-            let panel = Panel {
+            let corner = phrases::heatmap_corner(lang);
+            let panel = HeatmapPanel {
                 words,
                 weight: &weight,
                 rows: &shown,
                 keys,
-                rest,
-                cell,
-                label,
-                top,
+                rest_heading: rest,
+                cell_width: cell,
+                label_width: label,
+                scale_top: top,
                 corner,
-                from: 1,
+                first_number: 1,
                 is_signed: false,
             };
-            panel.lines(self.paint).iter().for_each(|line| self.line(line));
+            panel.lines(self.paint).iter().for_each(|line| self.write_line(line));
         }
 
-        self.line("");
-        let legend = legend(self.lang, self.colour, [self.width, cell], [top, most]);
-        legend.0.iter().for_each(|line| self.line(line));
-        legend.1.iter().for_each(|note| self.note(note));
-        self.note(&phrases::joining(lang, &e.joining));
-        self.note(phrases::caveat(lang, e.kind));
-        self.sentences(layer, head);
-        self.roles();
+        self.write_line("");
+        let legend = legend(self.lang, self.color, [self.width, cell], [top, most]);
+        legend.0.iter().for_each(|line| self.write_line(line));
+        legend.1.iter().for_each(|note| self.write_note(note));
+        self.write_note(&phrases::joining_note(lang, &e.joining));
+        self.write_note(phrases::attention_caveat(lang, e.kind));
+        self.write_sentences(layer, head);
+        self.write_roles();
     }
 
     /// What each head does.
-    fn roles(&mut self) {
-        if self.e.words.len() < 3 {
+    fn write_roles(&mut self) {
+        if self.explanation.words.len() < 3 {
             return;
         }
-        self.heading(phrases::roles_heading(self.lang));
-        let all = self.e.head_statistics();
+        self.write_heading(phrases::roles_heading(self.lang));
+        let all = self.explanation.head_statistics();
         for found in all.iter().take(MAX_ROLES) {
             let name = phrases::head_name(self.lang, found.layer, found.head);
-            let text = found.to_text(self.lang, &cut(&self.words[found.sink], 20));
-            self.prose(&format!("{name}: {text}"), str::to_owned);
+            let text = found.describe(self.lang, &truncate(&self.words[found.sink], 20));
+            self.write_prose(&format!("{name}: {text}"), str::to_owned);
         }
-        self.note(&chumoku::explain::rule(self.lang));
+        self.write_note(&chumoku::explain::role_rule(self.lang));
         if all.len() > MAX_ROLES {
-            self.note(&phrases::more_heads(self.lang, all.len() - MAX_ROLES));
+            self.write_note(&phrases::more_heads(self.lang, all.len() - MAX_ROLES));
         }
     }
 
     /// Where the special token and the words that matter most look.
-    fn sentences(&mut self, layer: usize, head: usize) {
-        let e = self.e;
+    fn write_sentences(&mut self, layer: usize, head: usize) {
+        let e = self.explanation;
         if e.words.len() < 2 {
             return;
         }
-        self.line("");
-        let heading = self.paint.strong(phrases::looks_heading(self.lang));
-        self.line(&heading);
+        self.write_line("");
+        let heading = self.paint.strong(phrases::top_attention_heading(self.lang));
+        self.write_line(&heading);
         let words: Vec<usize> = (0..e.words.len()).filter(|&i| !e.words[i].special).collect();
-        let mut speakers = largest(&words, MAX_SENTENCES, |i| e.attribution.scores[i].abs());
+        let mut speakers = largest_in_order(&words, MAX_SENTENCES, |i| e.attribution.scores[i].abs());
         if e.words[0].special {
             speakers.insert(0, 0);
         }
         for query in speakers {
             let row = e.row(layer, head, query);
             let all: Vec<usize> = (0..row.len()).collect();
-            let mut two = largest(&all, 2, |i| row[i]);
+            let mut two = largest_in_order(&all, 2, |i| row[i]);
             two.sort_by(|&a, &b| row[b].total_cmp(&row[a]));
-            let seen = |i: usize| (cut(&self.words[i], 20), i == query, row[i] * 100.0);
+            let seen = |i: usize| (truncate(&self.words[i], 20), i == query, row[i] * 100.0);
             let (first, second) = (seen(two[0]), seen(two[1]));
-            let sentence = phrases::looks(
+            let sentence = phrases::top_attention_sentence(
                 self.lang,
-                &cut(&self.words[query], 20),
+                &truncate(&self.words[query], 20),
                 (&first.0, first.1, first.2),
                 (&second.0, second.1, second.2),
             );
-            self.prose(&sentence, str::to_owned);
+            self.write_prose(&sentence, str::to_owned);
         }
     }
 }

@@ -1,16 +1,16 @@
 //! A block of weights for a terminal: words standing on end over the columns, and a line for each row.
 
-use super::cells::{percent, stand};
-use super::colour::{ColourDepth, Paint};
+use super::cells::{percent, vertical_word};
+use super::color::{ColorDepth, Painter};
 use crate::phrases;
-use crate::width::{display_width, left, right};
+use crate::width::{align_left, align_right, display_width};
 use chumoku::lang::Lang;
 
 /// What stands for 100 where it would run into the number before it.
-pub(crate) const FULL: &str = "**";
+pub(crate) const FULL_SIGN: &str = "**";
 
 /// What stands where a column cannot be seen.
-const UNSEEN: &str = "·";
+const UNSEEN_SIGN: &str = "·";
 
 /// A number with its sign, in hundredths.
 fn hundredths(x: f32) -> String {
@@ -21,7 +21,7 @@ fn hundredths(x: f32) -> String {
 }
 
 /// A block of a heatmap's columns.
-pub(crate) struct Panel<'a> {
+pub(crate) struct HeatmapPanel<'a> {
     /// Of the rows (queries), and of the columns (keys); safe to print.
     pub(crate) words: [&'a [String]; 2],
     /// The weight of a row and a column; none where the column cannot be seen.
@@ -29,68 +29,72 @@ pub(crate) struct Panel<'a> {
     pub(crate) rows: &'a [usize],
     pub(crate) keys: &'a [usize],
     /// The heading of a last column that sums the keys that are not shown, if any are.
-    pub(crate) rest: Option<&'a str>,
+    pub(crate) rest_heading: Option<&'a str>,
     /// Columns of a cell.
-    pub(crate) cell: usize,
+    pub(crate) cell_width: usize,
     /// Columns of a row's word.
-    pub(crate) label: usize,
+    pub(crate) label_width: usize,
     /// The weight at the top of the scale.
-    pub(crate) top: f32,
+    pub(crate) scale_top: f32,
     /// What stands between the two axes.
     pub(crate) corner: &'a str,
     /// The number of the first row and column: 1, or 0 where they are numbers themselves.
-    pub(crate) from: usize,
+    pub(crate) first_number: usize,
     /// Whether numbers have a sign: they are then written in hundredths, with it.
     pub(crate) is_signed: bool,
 }
 
-impl Panel<'_> {
+impl HeatmapPanel<'_> {
     /// The lines of the block.
-    pub(crate) fn lines(&self, paint: Paint) -> Vec<String> {
+    pub(crate) fn lines(&self, paint: Painter) -> Vec<String> {
         let mut lines = Vec::new();
         let [row_words, key_words] = self.words;
         let index = row_words.len().to_string().len();
-        let gutter = " ".repeat(2 + index + 1 + self.label + 1);
-        let standing: Vec<Vec<String>> = self.keys.iter().map(|&k| stand(&key_words[k], self.cell)).collect();
+        let gutter = " ".repeat(2 + index + 1 + self.label_width + 1);
+        let standing: Vec<Vec<String>> =
+            self.keys.iter().map(|&k| vertical_word(&key_words[k], self.cell_width)).collect();
         let height = standing.iter().map(Vec::len).max().unwrap_or(0);
         for line in 0..height {
             // Words end where their numbers begin.
             let signs: String = standing
                 .iter()
                 .map(|word| match (line + word.len()).checked_sub(height) {
-                    Some(i) => right(&word[i], self.cell),
-                    None => " ".repeat(self.cell),
+                    Some(i) => align_right(&word[i], self.cell_width),
+                    None => " ".repeat(self.cell_width),
                 })
                 .collect();
             lines.push(format!("{gutter} {signs}"));
         }
-        let corner = right(self.corner, display_width(&gutter) - 1);
-        let mut numbers: String = self.keys.iter().map(|k| right(&(k + self.from).to_string(), self.cell)).collect();
-        if let Some(rest) = self.rest {
-            numbers += &right(rest, self.cell + 1);
+        let corner = align_right(self.corner, display_width(&gutter) - 1);
+        let mut numbers: String =
+            self.keys.iter().map(|k| align_right(&(k + self.first_number).to_string(), self.cell_width)).collect();
+        if let Some(rest) = self.rest_heading {
+            numbers += &align_right(rest, self.cell_width + 1);
         }
         lines.push(format!("{} {}{}", paint.quiet(&corner), paint.quiet("│"), paint.quiet(&numbers)));
 
         for &query in self.rows {
             let weights = self.keys.iter().map(|&key| (self.weight)(query, key));
             let digits = |x: f32| match percent(x) {
-                full if full.len() >= self.cell && paint.is_plain() => FULL.to_owned(),
+                full if full.len() >= self.cell_width && paint.is_plain() => FULL_SIGN.to_owned(),
                 digits => digits,
             };
             let cell = |weight: Option<f32>| match weight {
-                Some(x) if self.is_signed => paint.signed(x / self.top, &right(&hundredths(x), self.cell)),
-                Some(x) => paint.cell(x / self.top, &right(&digits(x), self.cell)),
-                None => paint.quiet(&right(UNSEEN, self.cell)),
+                Some(x) if self.is_signed => {
+                    paint.signed(x / self.scale_top, &align_right(&hundredths(x), self.cell_width))
+                }
+                Some(x) => paint.cell(x / self.scale_top, &align_right(&digits(x), self.cell_width)),
+                None => paint.quiet(&align_right(UNSEEN_SIGN, self.cell_width)),
             };
             let mut cells: String = weights.clone().map(cell).collect();
-            if self.rest.is_some() {
+            if self.rest_heading.is_some() {
                 let shown: f32 = weights.flatten().sum();
-                cells += &right(&percent((1.0 - shown).max(0.0)), self.cell + 1);
+                cells += &align_right(&percent((1.0 - shown).max(0.0)), self.cell_width + 1);
             }
             lines.push(format!(
                 "  {} {} {}{cells}",
-                paint.quiet(&right(&(query + self.from).to_string(), index)),
-                left(&row_words[query], self.label),
+                paint.quiet(&align_right(&(query + self.first_number).to_string(), index)),
+                align_left(&row_words[query], self.label_width),
                 paint.quiet("│"),
             ));
         }
@@ -101,11 +105,11 @@ impl Panel<'_> {
 /// The scale from 0 to `top`, in which `most` is the largest weight: a line, and what does not fit into it.
 pub(crate) fn legend(
     lang: Lang,
-    colour: ColourDepth,
+    colour: ColorDepth,
     [width, cell]: [usize; 2],
     [top, most]: [f32; 2],
 ) -> (Option<String>, Option<String>) {
-    let (paint, shades) = (Paint::new(colour), colour == ColourDepth::None);
+    let (paint, shades) = (Painter::new(colour), colour == ColorDepth::None);
     let word = phrases::colour_word(lang, shades);
     let bar: String = if shades {
         "[ ░▒▓█]".to_owned()
@@ -114,9 +118,9 @@ pub(crate) fn legend(
         (0..steps).map(|i| paint.cell(i as f32 / (steps - 1) as f32, " ")).collect()
     };
     let scale = format!("  {word}  0 {bar} {:.0} %", top * 100.0);
-    let mut largest = phrases::largest(lang, most * 100.0);
+    let mut largest = phrases::largest_weight_note(lang, most * 100.0);
     if shades && percent(most).len() >= cell {
-        largest += &phrases::full(lang, FULL);
+        largest += &phrases::full_sign_note(lang, FULL_SIGN);
     }
     // The bar, in colour, is 20 columns wide and not as wide as its text is long.
     let used = 2 + display_width(word) + 4 + if shades { 7 } else { 20 } + 6;

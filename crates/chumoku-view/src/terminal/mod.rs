@@ -10,16 +10,16 @@
 
 mod alignment;
 mod cells;
-mod colour;
+mod color;
 mod explanation;
 mod heatmap;
 
 pub use alignment::render_alignment;
-pub(crate) use cells::nice_top;
-pub use colour::ColourDepth;
-pub(crate) use colour::Paint;
+pub(crate) use cells::rounded_top;
+pub use color::ColorDepth;
+pub(crate) use color::Painter;
 pub use explanation::render;
-pub(crate) use heatmap::{Panel, legend};
+pub(crate) use heatmap::{HeatmapPanel, legend};
 
 use chumoku::lang::Lang;
 
@@ -30,13 +30,13 @@ pub struct TerminalOptions {
     /// Columns of the terminal. Taken as 40 where it is less.
     pub width: usize,
     /// How many colours it shows.
-    pub colour: ColourDepth,
+    pub colour: ColorDepth,
     /// The language of all that is said.
     pub lang: Lang,
 }
 
 impl Default for TerminalOptions {
     fn default() -> Self {
-        Self { width: 80, colour: ColourDepth::None, lang: Lang::En }
+        Self { width: 80, colour: ColorDepth::None, lang: Lang::En }
     }
 }

@@ -1,10 +1,10 @@
 //! The gradients of the loss, from the loss back to what is given: a rule for each operation.
 
-use super::kind::StepKind;
-use super::operation::{Curve, NormGradient, Operation, StepId};
-use super::program::{Program, Step};
+use super::operation::{EntrywiseFunction, NormGradient, Operation, StepId};
+use super::program::{Program, ProgramStep};
 use super::quantity::Quantity;
-use super::recurrence::Later;
+use super::recurrence::RecurrenceGradient;
+use super::step_kind::StepKind;
 use chumoku::nn::Pooling;
 use chumoku::tr;
 use ndarray::Array2;
@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 /// What the gradient of something made of a step adds to the step's own.
 #[derive(Clone, Debug)]
-enum Part {
+enum GradientTerm {
     /// `A Bᵀ`.
     Product([StepId; 2]),
     /// The gradient itself.
@@ -30,8 +30,8 @@ impl Program {
     ///
     /// # Errors
     /// If there is no loss and nothing arrives, or it follows by an operation that has no rule here.
-    pub(super) fn backward(&mut self, arriving: Option<(StepId, &Array2<f64>)>) -> Result<(), String> {
-        let mut parts: HashMap<StepId, Vec<(StepId, Part)>> = HashMap::new();
+    pub(super) fn add_gradients(&mut self, arriving: Option<(StepId, &Array2<f64>)>) -> Result<(), String> {
+        let mut parts: HashMap<StepId, Vec<(StepId, GradientTerm)>> = HashMap::new();
         let mut last = arriving.map(|(id, _)| id);
         if let (Some(_), Some(probabilities), Some(target), Some(logits)) = (
             self.find(Quantity::Loss, None),
@@ -42,7 +42,7 @@ impl Program {
             // Of softmax and cross-entropy together: (p − y)/n.
             let over = self.value(target).nrows() as f64;
             let first = Operation::Difference { of: [probabilities, target], over };
-            parts.insert(logits, vec![(probabilities, Part::Other(first))]);
+            parts.insert(logits, vec![(probabilities, GradientTerm::Other(first))]);
             last = last.max(Some(logits));
         }
         let Some(last) = last else {
@@ -58,16 +58,16 @@ impl Program {
             let gradient = match arriving.filter(|(at, _)| *at == id) {
                 Some((_, matrix)) => {
                     let (quantity, head) = (self.step(id).quantity, self.step(id).head);
-                    self.give_kind(StepKind::Gradient, quantity, head, matrix.clone())
+                    self.add_given_kind(StepKind::Gradient, quantity, head, matrix.clone())
                 }
                 None => {
                     let Some(of_step) = parts.remove(&id) else { continue };
-                    let of_step = self.with_later(id, of_step, &mut above)?;
-                    let operation = self.sum_of(id, of_step)?;
-                    self.compute_of(id, StepKind::Gradient, "", operation)?
+                    let of_step = self.add_recurrent_terms(id, of_step, &mut above)?;
+                    let operation = self.sum_terms(id, of_step)?;
+                    self.add_derived(id, StepKind::Gradient, "", operation)?
                 }
             };
-            for (source, part) in self.parts(id, gradient)? {
+            for (source, part) in self.gradient_terms(id, gradient)? {
                 parts.entry(source).or_default().push((id, part));
             }
         }
@@ -76,32 +76,38 @@ impl Program {
 
     /// The parts of a step's gradient with what comes through later tokens, of what a recurrent network hands on; `above` is the
     /// gradient of its output without that.
-    fn with_later(
+    fn add_recurrent_terms(
         &mut self,
         id: StepId,
-        mut parts: Vec<(StepId, Part)>,
+        mut parts: Vec<(StepId, GradientTerm)>,
         above: &mut Option<StepId>,
-    ) -> Result<Vec<(StepId, Part)>, String> {
-        let Step { quantity, kind: StepKind::Value, .. } = *self.step(id) else { return Ok(parts) };
-        let is_it = |step: &Step| matches!(&step.operation, Operation::Before(before) if before.of() == quantity);
+    ) -> Result<Vec<(StepId, GradientTerm)>, String> {
+        let ProgramStep { quantity, kind: StepKind::Value, .. } = *self.step(id) else { return Ok(parts) };
+        let is_it = |step: &ProgramStep| matches!(&step.operation, Operation::Recurrence(before) if before.source_quantity() == quantity);
         let Some(by) = self.steps().iter().position(is_it) else { return Ok(parts) };
-        let Operation::Before(before) = self.step(by).operation.clone() else { return Ok(parts) };
+        let Operation::Recurrence(before) = self.step(by).operation.clone() else { return Ok(parts) };
         if !before.is_state {
             let through = parts.first().map_or_else(String::new, |(through, _)| self.step(*through).symbol());
-            let operation = self.sum_of(id, parts)?;
-            let own = self.compute_of(id, StepKind::GradientPart, &through, operation)?;
+            let operation = self.sum_terms(id, parts)?;
+            let own = self.add_derived(id, StepKind::GradientPart, &through, operation)?;
             *above = Some(own);
-            parts = vec![(id, Part::Same(own))];
+            parts = vec![(id, GradientTerm::Same(own))];
         }
         // H follows from C: its gradient comes before.
-        let Some(gradient) = *above else { return Err(self.no_rule(id)) };
-        parts.insert(0, (by, Part::Other(Operation::Later(Later { before, gradient }))));
+        let Some(gradient) = *above else { return Err(self.no_rule_error(id)) };
+        parts.insert(
+            0,
+            (
+                by,
+                GradientTerm::Other(Operation::RecurrenceGradient(RecurrenceGradient { recurrence: before, gradient })),
+            ),
+        );
         Ok(parts)
     }
 
     /// All parts of a step's gradient together, each with the step that it comes through.
-    fn sum_of(&mut self, id: StepId, mut parts: Vec<(StepId, Part)>) -> Result<Operation, String> {
-        if let [(_, Part::Other(operation))] = &parts[..] {
+    fn sum_terms(&mut self, id: StepId, mut parts: Vec<(StepId, GradientTerm)>) -> Result<Operation, String> {
+        if let [(_, GradientTerm::Other(operation))] = &parts[..] {
             return Ok(operation.clone());
         }
         // The last that were made of a step come first.
@@ -109,12 +115,12 @@ impl Program {
         let (mut pairs, mut added, mut columns) = (Vec::new(), Vec::new(), Vec::new());
         for (through, part) in parts {
             match part {
-                Part::Product(pair) => pairs.push(pair),
-                Part::Same(gradient) => added.push(gradient),
-                Part::Columns(start, gradient) => columns.push((start, gradient)),
-                Part::Other(operation) => {
+                GradientTerm::Product(pair) => pairs.push(pair),
+                GradientTerm::Same(gradient) => added.push(gradient),
+                GradientTerm::Columns(start, gradient) => columns.push((start, gradient)),
+                GradientTerm::Other(operation) => {
                     let symbol = self.step(through).symbol();
-                    added.push(self.compute_of(id, StepKind::GradientPart, &symbol, operation)?);
+                    added.push(self.add_derived(id, StepKind::GradientPart, &symbol, operation)?);
                 }
             }
         }
@@ -124,17 +130,17 @@ impl Program {
                 columns.sort_unstable();
                 let width: usize = columns.iter().map(|(_, gradient)| self.value(*gradient).ncols()).sum();
                 if width != self.value(id).ncols() {
-                    return Err(self.no_rule(id));
+                    return Err(self.no_rule_error(id));
                 }
-                Ok(Operation::Joined(columns.into_iter().map(|(_, gradient)| gradient).collect()))
+                Ok(Operation::Concat(columns.into_iter().map(|(_, gradient)| gradient).collect()))
             }
-            false => Err(self.no_rule(id)),
+            false => Err(self.no_rule_error(id)),
         }
     }
 
     /// What a step's gradient adds to those of the steps that it is made of.
-    fn parts(&mut self, id: StepId, g: StepId) -> Result<Vec<(StepId, Part)>, String> {
-        use Part::{Other, Product, Same};
+    fn gradient_terms(&mut self, id: StepId, g: StepId) -> Result<Vec<(StepId, GradientTerm)>, String> {
+        use GradientTerm::{Other, Product, Same};
         Ok(match &self.step(id).operation.clone() {
             Operation::Given => Vec::new(),
             Operation::Sum([a, b]) => vec![(*a, Same(g)), (*b, Same(g))],
@@ -144,7 +150,7 @@ impl Program {
                 let factors = [(*a, Product([g, *b])), (*b, Other(Operation::TransposedProduct([*a, g])))];
                 factors.into_iter().chain(bias).collect()
             }
-            Operation::Mixture([a, b]) => {
+            Operation::WeightedSum([a, b]) => {
                 vec![(*a, Product([g, *b])), (*b, Other(Operation::TransposedProduct([*a, g])))]
             }
             // S = A Bᵀ: dA = dS B, dB = dSᵀ A
@@ -152,8 +158,8 @@ impl Program {
                 let of_a = Operation::Product { factors: [g, *b], bias: None };
                 vec![(*a, Other(of_a)), (*b, Other(Operation::TransposedProduct([g, *a])))]
             }
-            Operation::Columns { of, range } => vec![(*of, Part::Columns(range.start, g))],
-            Operation::Joined(all) => {
+            Operation::Columns { of, range } => vec![(*of, GradientTerm::Columns(range.start, g))],
+            Operation::Concat(all) => {
                 let mut start = 0;
                 let part = |id: &StepId| {
                     let range = start..start + self.value(*id).ncols();
@@ -162,29 +168,29 @@ impl Program {
                 };
                 all.iter().map(part).collect()
             }
-            Operation::Scaled { of, factor } => vec![(*of, Other(Operation::Scaled { of: g, factor: *factor }))],
+            Operation::Scale { of, factor } => vec![(*of, Other(Operation::Scale { of: g, factor: *factor }))],
             // Where nothing is seen the weight is 0, and so is its gradient.
-            Operation::Masked { of, .. } | Operation::Biased { of, .. } => vec![(*of, Same(g))],
-            Operation::Shares { of: exponentials, .. } => match &self.step(*exponentials).operation {
-                Operation::Exponentials { of, .. } => {
+            Operation::Mask { of, .. } | Operation::AddBias { of, .. } => vec![(*of, Same(g))],
+            Operation::DivideByRowSums { of: exponentials, .. } => match &self.step(*exponentials).operation {
+                Operation::Exp { of, .. } => {
                     let of = *of;
                     if self.step(id).quantity == Quantity::Weights {
-                        self.jacobian(id)?;
+                        self.add_jacobian(id)?;
                     }
                     vec![(of, Other(Operation::SoftmaxGradient { shares: id, gradient: g }))]
                 }
-                _ => return Err(self.no_rule(id)),
+                _ => return Err(self.no_rule_error(id)),
             },
-            Operation::Pooled { of, ways } => {
+            Operation::Pool { of, ways } => {
                 let rows = self.value(*of).nrows();
-                let spread = |over| Operation::Spread { of: g, rows, over };
+                let spread = |over| Operation::BroadcastRow { of: g, rows, over };
                 let operation = match ways[..] {
                     [Pooling::Mean] => spread(rows as f64),
                     [Pooling::MeanSqrtLength] => spread((rows as f64).sqrt()),
                     [way @ (Pooling::First | Pooling::Last | Pooling::Max)] => {
-                        Operation::Placed { of: *of, gradient: g, way }
+                        Operation::PoolingGradient { of: *of, gradient: g, way }
                     }
-                    _ => return Err(self.no_rule(id)),
+                    _ => return Err(self.no_rule_error(id)),
                 };
                 vec![(*of, Other(operation))]
             }
@@ -192,104 +198,105 @@ impl Program {
                 vec![(*of, Other(Operation::UnitGradient { of: *of, unit: id, gradient: g }))]
             }
             // The other way round.
-            Operation::Turned { of, angles, is_back } => {
-                vec![(*of, Other(Operation::Turned { of: g, angles: *angles, is_back: !is_back }))]
+            Operation::Rotary { of, angles, is_back } => {
+                vec![(*of, Other(Operation::Rotary { of: g, angles: *angles, is_back: !is_back }))]
             }
             // Y = A ∘ B: dA = dY ∘ B, dB = dY ∘ A
             Operation::Hadamard([a, b]) => {
                 vec![(*a, Other(Operation::Hadamard([g, *b]))), (*b, Other(Operation::Hadamard([g, *a])))]
             }
             // Y = f(A): dA = dY ∘ f′(A)
-            Operation::Activated { of, activation } => {
-                self.through_curve(id, *of, g, Curve::Activation(*activation))?
+            Operation::Activation { of, activation } => {
+                self.curve_terms(id, *of, g, EntrywiseFunction::Activation(*activation))?
             }
-            Operation::Tanh(of) => self.through_curve(id, *of, g, Curve::Tanh)?,
+            Operation::Tanh(of) => self.curve_terms(id, *of, g, EntrywiseFunction::Tanh)?,
             // Y = σ(A + B) or tanh(A + B), of some columns of both.
             Operation::Gate { terms, width, is_tanh } => {
                 let inside = Operation::GateGradient { gate: id, gradient: g, is_tanh: *is_tanh };
-                let inside = self.compute_of(id, StepKind::Inside, "", inside)?;
+                let inside = self.add_derived(id, StepKind::Inside, "", inside)?;
                 let part = |(of, from): (StepId, usize)| match self.value(of).ncols() == *width {
                     true => (of, Same(inside)),
-                    false => (of, Part::Columns(from, inside)),
+                    false => (of, GradientTerm::Columns(from, inside)),
                 };
                 terms.map(part).to_vec()
             }
             // Y = (1 − Z) ∘ B + Z ∘ D: dZ = dY ∘ (D − B), dB = (1 − Z) ∘ dY, dD = dY ∘ Z
-            Operation::Gated { pairs: [[a, b], [c, d]], is_complement: true } if a == c => vec![
-                (*a, Other(Operation::Between { gradient: g, of: [*d, *b] })),
-                (*b, Other(Operation::Complement([*a, g]))),
+            Operation::GatedSum { pairs: [[a, b], [c, d]], is_complement: true } if a == c => vec![
+                (*a, Other(Operation::DifferenceProduct { gradient: g, of: [*d, *b] })),
+                (*b, Other(Operation::ComplementProduct([*a, g]))),
                 (*d, Other(Operation::Hadamard([g, *c]))),
             ],
             // Y = A ∘ B + C ∘ D
-            Operation::Gated { pairs, is_complement: false } => {
+            Operation::GatedSum { pairs, is_complement: false } => {
                 let both = |[a, b]: [StepId; 2]| [(a, b), (b, a)];
                 let parts = pairs.iter().copied().flat_map(both);
                 parts.map(|(of, other)| (of, Other(Operation::Hadamard([g, other])))).collect()
             }
             // Row t of H′ is row t − 1 of H, which has its gradient already; the first is h_0.
-            Operation::Before(before) => {
-                let first = Operation::Pooled { of: g, ways: vec![Pooling::First] };
+            Operation::Recurrence(before) => {
+                let first = Operation::Pool { of: g, ways: vec![Pooling::First] };
                 before.first[usize::from(before.is_state)].iter().map(|id| (*id, Other(first.clone()))).collect()
             }
-            Operation::Normalised { of, gamma, beta, epsilon } => {
-                let bare = Operation::Normalised { of: *of, gamma: None, beta: None, epsilon: *epsilon };
+            Operation::LayerNorm { of, gamma, beta, epsilon } => {
+                let bare = Operation::LayerNorm { of: *of, gamma: None, beta: None, epsilon: *epsilon };
                 let made =
                     NormGradient { of: *of, plain: id, gamma: *gamma, gradient: g, epsilon: *epsilon, is_rms: false };
-                self.through_norm(id, bare, made, *beta)?
+                self.norm_terms(id, bare, made, *beta)?
             }
-            Operation::RmsNormalised { of, gamma, epsilon } => {
-                let bare = Operation::RmsNormalised { of: *of, gamma: None, epsilon: *epsilon };
+            Operation::RmsNorm { of, gamma, epsilon } => {
+                let bare = Operation::RmsNorm { of: *of, gamma: None, epsilon: *epsilon };
                 let made =
                     NormGradient { of: *of, plain: id, gamma: *gamma, gradient: g, epsilon: *epsilon, is_rms: true };
-                self.through_norm(id, bare, made, None)?
+                self.norm_terms(id, bare, made, None)?
             }
-            _ => return Err(self.no_rule(id)),
+            _ => return Err(self.no_rule_error(id)),
         })
     }
 
     /// The parts of what an entrywise function was applied to.
-    fn through_curve(
+    fn curve_terms(
         &mut self,
         id: StepId,
         of: StepId,
         g: StepId,
-        curve: Curve,
-    ) -> Result<Vec<(StepId, Part)>, String> {
+        curve: EntrywiseFunction,
+    ) -> Result<Vec<(StepId, GradientTerm)>, String> {
         let symbol = self.step(of).symbol();
-        let slope = self.compute_of(id, StepKind::Slope, &symbol, Operation::Slope { of, curve })?;
-        Ok(vec![(of, Part::Other(Operation::Hadamard([g, slope])))])
+        let slope =
+            self.add_derived(id, StepKind::Derivative, &symbol, Operation::ActivationDerivative { of, curve })?;
+        Ok(vec![(of, GradientTerm::Other(Operation::Hadamard([g, slope])))])
     }
 
     /// The parts of what was normalised, and of γ and β: Y = γ ∘ X̂ + β with the rows X̂ that `bare` comes to, so that
     /// dβ = Σᵢ dY and dγ = Σᵢ dY ∘ X̂ (Ba, Kiros and Hinton 2016; Zhang and Sennrich 2019).
-    fn through_norm(
+    fn norm_terms(
         &mut self,
         id: StepId,
         bare: Operation,
         made: NormGradient,
         beta: Option<StepId>,
-    ) -> Result<Vec<(StepId, Part)>, String> {
+    ) -> Result<Vec<(StepId, GradientTerm)>, String> {
         let plain = match self.step(id).operation == bare {
             true => id,
-            false => self.compute_of(id, StepKind::Plain, "", bare)?,
+            false => self.add_derived(id, StepKind::Plain, "", bare)?,
         };
         let g = made.gradient;
-        let of_beta = beta.map(|beta| (beta, Part::Other(Operation::ColumnSums(g))));
-        let of_gamma = made.gamma.map(|gamma| (gamma, Part::Other(Operation::ColumnProducts([g, plain]))));
-        let of = (made.of, Part::Other(Operation::NormGradient(NormGradient { plain, ..made })));
+        let of_beta = beta.map(|beta| (beta, GradientTerm::Other(Operation::ColumnSums(g))));
+        let of_gamma = made.gamma.map(|gamma| (gamma, GradientTerm::Other(Operation::ColumnDotProducts([g, plain]))));
+        let of = (made.of, GradientTerm::Other(Operation::NormGradient(NormGradient { plain, ..made })));
         Ok(of_beta.into_iter().chain(of_gamma).chain([of]).collect())
     }
 
     /// Softmax's Jacobian of the row of which most is seen, the first of several.
-    fn jacobian(&mut self, shares: StepId) -> Result<(), String> {
+    fn add_jacobian(&mut self, shares: StepId) -> Result<(), String> {
         let rows = self.value(shares).rows();
         let seen = rows.into_iter().map(|row| row.iter().filter(|x| **x != 0.0).count()).enumerate();
         let Some((row, _)) = seen.reduce(|best, next| if next.1 > best.1 { next } else { best }) else { return Ok(()) };
         let operation = Operation::SoftmaxJacobian { shares, row };
-        self.compute_of(shares, StepKind::Jacobian, &(row + 1).to_string(), operation).map(drop)
+        self.add_derived(shares, StepKind::Jacobian, &(row + 1).to_string(), operation).map(drop)
     }
 
-    fn no_rule(&self, id: StepId) -> String {
+    fn no_rule_error(&self, id: StepId) -> String {
         let name = self.step(id).quantity.name();
         tr!(
             "gradients: expected steps that have one; {name} is computed by something that has none here (hard attention, or several \

@@ -58,7 +58,7 @@ pub fn builtin(name: &str) -> Result<WorkedExample> {
             names.join(", ")
         )));
     };
-    WorkedExample::parse(text).map_err(|problem| Error::Example { doing: "reading", file: name.into(), problem })
+    WorkedExample::parse(text).map_err(|problem| Error::Example { action: "reading", file: name.into(), problem })
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ pub struct Caption {
 impl Caption {
     /// The text for those who read this language.
     #[must_use]
-    pub fn of(&self, lang: Lang) -> &str {
+    pub fn in_lang(&self, lang: Lang) -> &str {
         match (lang, &self.japanese) {
             (Lang::Ja, Some(japanese)) => japanese,
             _ => &self.text,

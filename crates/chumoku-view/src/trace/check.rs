@@ -5,22 +5,22 @@
 //! and what is left is that they were rounded. What follows from rounded numbers is not one number but an interval,
 //! which is computed with interval arithmetic and is never too narrow (`belief.rs`).
 
-use super::belief::{Beliefs, Claimed, Verdict};
 use super::example::WorkedExample;
-use super::figures::ClaimedNumber;
-use super::kind::StepKind;
+use super::implications::{ClaimMatrix, Implications, Verdict};
 use super::matrices::Claim;
-use super::number::{Printed, Scalar};
 use super::operation::{Operation, StepId};
+use super::printed_number::{PrintedNumber, Scalar};
 use super::program::Program;
 use super::quantity::Quantity;
+use super::size_claims::SizeClaim;
+use super::step_kind::StepKind;
 use chumoku::tr;
 use ndarray::Array2;
 use serde::Serialize;
 
 /// The claimed number that is furthest from the truth.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Worst {
+pub struct WorstNumber {
     /// Its place: row and column from 0, after the head where each has its own; empty for a single figure.
     pub index: Vec<usize>,
     /// As it was printed.
@@ -35,7 +35,7 @@ pub struct Worst {
 
 /// What is to be said of a step.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct CheckedStep {
+pub struct ClaimResult {
     /// The claim's name.
     pub name: String,
     /// Whether it is true.
@@ -47,7 +47,7 @@ pub struct CheckedStep {
     /// How many of them are not true to the last digit because the steps before were rounded.
     pub rounded: usize,
     /// The number that is furthest from the truth, if one is not true: a wrong one before others.
-    pub worst: Option<Worst>,
+    pub worst: Option<WorstNumber>,
     /// Rows of claimed weights that do not sum to 1, nor would without rounding.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub row_sums: Vec<RowSum>,
@@ -64,11 +64,11 @@ pub struct RowSum {
 
 /// What is to be said of a worked example.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Checked {
+pub struct CheckReport {
     /// Whether no claim is wrong or inherited: each holds, or follows from what was rounded.
     pub ok: bool,
     /// The claims, in the order of the computation.
-    pub steps: Vec<CheckedStep>,
+    pub steps: Vec<ClaimResult>,
 }
 
 impl WorkedExample {
@@ -76,9 +76,9 @@ impl WorkedExample {
     ///
     /// # Errors
     /// If the matrices do not fit each other, or a claim is about what does not follow from them.
-    pub fn check(&self) -> Result<Checked, String> {
-        if !self.figures.is_empty() {
-            return Ok(self.check_figures());
+    pub fn check(&self) -> Result<CheckReport, String> {
+        if !self.size_claims.is_empty() {
+            return Ok(self.check_size_claims());
         }
         if self.claims.is_empty() {
             return Err(tr!(
@@ -86,8 +86,8 @@ impl WorkedExample {
                 "主張がありません。Q、K、V、scores などを一つ以上書いたキー “claims” が必要です"
             ));
         }
-        let program = self.program_of_claims()?;
-        let mut claims: Vec<Claimed<'_>> = vec![None; program.steps().len()];
+        let program = self.program_for_claims()?;
+        let mut claims: Vec<ClaimMatrix<'_>> = vec![None; program.steps().len()];
         let mut named = Vec::new();
         for (kind, quantity, claim) in &self.claims {
             if claim.iter().flatten().all(Option::is_none) {
@@ -97,47 +97,48 @@ impl WorkedExample {
                     "claims.{name}: 数値が一つ以上必要ですが、すべて null です"
                 ));
             }
-            let ids = self.steps_of(&program, *kind, *quantity, claim)?;
+            let ids = self.claimed_steps(&program, *kind, *quantity, claim)?;
             ids.iter().zip(claim).for_each(|(&id, matrix)| claims[id] = Some(matrix));
             named.push(ids);
         }
-        let believed = Beliefs::of(&program, &claims);
+        let believed = Implications::compute(&program, &claims);
         let mut steps = Vec::new();
         for (ids, (kind, quantity, claim)) in named.into_iter().zip(&self.claims) {
             let what = (*kind, *quantity);
-            let is_own = |(&id, matrix): (&StepId, &Array2<Option<Printed>>)| {
+            let is_own = |(&id, matrix): (&StepId, &Array2<Option<PrintedNumber>>)| {
                 claims[id].is_some_and(|other| std::ptr::eq(other, matrix))
             };
             let step = match ids.iter().zip(claim).all(is_own) {
-                true => checked(&believed, &program, what, &ids, &claims),
+                true => check_claim(&believed, &program, what, &ids, &claims),
                 // Another claim is about the same step: one head's output may be called heads, concat and output.
                 false => {
                     let mut claims = claims.clone();
                     ids.iter().zip(claim).for_each(|(&id, matrix)| claims[id] = Some(matrix));
-                    checked(&Beliefs::of(&program, &claims), &program, what, &ids, &claims)
+                    check_claim(&Implications::compute(&program, &claims), &program, what, &ids, &claims)
                 }
             };
             steps.push((ids[0], step));
         }
         steps.sort_by_key(|(id, _)| *id);
-        let steps: Vec<CheckedStep> = steps.into_iter().map(|(_, step)| step).collect();
-        Ok(Checked::of(steps))
+        let steps: Vec<ClaimResult> = steps.into_iter().map(|(_, step)| step).collect();
+        Ok(CheckReport::new(steps))
     }
 }
 
-impl Checked {
-    fn of(steps: Vec<CheckedStep>) -> Checked {
-        Checked { ok: steps.iter().all(|step| step.verdict <= Verdict::Rounded), steps }
+impl CheckReport {
+    fn new(steps: Vec<ClaimResult>) -> CheckReport {
+        CheckReport { ok: steps.iter().all(|step| step.verdict <= Verdict::Rounded), steps }
     }
 }
 
 impl WorkedExample {
     /// Holds the figures of an example of sizes against the truth.
-    fn check_figures(&self) -> Checked {
-        let step = |ClaimedNumber { name, claim, truth }: &ClaimedNumber| {
-            let holds = claim.holds(*truth);
-            let worst = Worst { index: Vec::new(), claimed: claim.text.clone(), truth: *truth, from_claims: None };
-            CheckedStep {
+    fn check_size_claims(&self) -> CheckReport {
+        let step = |SizeClaim { name, claim, truth }: &SizeClaim| {
+            let holds = claim.agrees_with(*truth);
+            let worst =
+                WorstNumber { index: Vec::new(), claimed: claim.text.clone(), truth: *truth, from_claims: None };
+            ClaimResult {
                 name: name.clone(),
                 verdict: if holds { Verdict::Holds } else { Verdict::Wrong },
                 claimed: 1,
@@ -147,15 +148,15 @@ impl WorkedExample {
                 row_sums: Vec::new(),
             }
         };
-        Checked::of(self.figures.iter().map(step).collect())
+        CheckReport::new(self.size_claims.iter().map(step).collect())
     }
 
     /// The steps that claims are about: with gradients and a step of the optimizer, if any is about those.
-    fn program_of_claims(&self) -> Result<Program, String> {
+    fn program_for_claims(&self) -> Result<Program, String> {
         let mut program = self.program()?;
         let kinds = || self.claims.iter().map(|(kind, ..)| *kind);
         if kinds().any(|kind| kind != StepKind::Value) {
-            program.backward(None)?;
+            program.add_gradients(None)?;
         }
         if let Some((kind, quantity, _)) = self.claims.iter().find(|(kind, ..)| kind.is_of_optimizer()) {
             let Some(optimizer) = &self.optimizer else {
@@ -166,13 +167,13 @@ impl WorkedExample {
                     "claims.{name}: 更新の設定を示すキー “optimizer” も必要です（既定値でよければ空のオブジェクト）"
                 ));
             };
-            program.optimize(optimizer)?;
+            program.add_optimizer_step(optimizer)?;
         }
         Ok(program)
     }
 
     /// The steps that a claim is about, one for each of its matrices.
-    fn steps_of(
+    fn claimed_steps(
         &self,
         program: &Program,
         kind: StepKind,
@@ -191,7 +192,8 @@ impl WorkedExample {
         };
         let mut ids = if claim.len() > 1 { of_heads(quantity) } else { whole(quantity).unwrap_or_default() };
         // One head's output, or the heads side by side, may already be the output.
-        let is_last = |id: StepId| matches!(program.step(id).operation, Operation::Mixture(_) | Operation::Joined(_));
+        let is_last =
+            |id: StepId| matches!(program.step(id).operation, Operation::WeightedSum(_) | Operation::Concat(_));
         let is_of_heads = kind == StepKind::Value && matches!(quantity, Quantity::HeadOutput | Quantity::Concat);
         if ids.is_empty() && claim.len() == 1 && is_of_heads {
             ids = whole(Quantity::Output)
@@ -220,7 +222,7 @@ impl WorkedExample {
                     quantity.name()
                 ));
             }
-            let missing = self.missing(quantity);
+            let missing = self.missing_advice(quantity);
             return Err(tr!(
                 "claims.{name} does not follow from the inputs: {missing}",
                 "claims.{name} は inputs から導けません: {missing}"
@@ -250,19 +252,19 @@ impl WorkedExample {
 
 /// The name of a claim.
 pub(super) fn claim_name(kind: StepKind, quantity: Quantity) -> String {
-    kind.prefix().unwrap_or_default().to_owned() + quantity.name()
+    kind.claim_prefix().unwrap_or_default().to_owned() + quantity.name()
 }
 
 /// What is to be said of a claim.
-fn checked(
-    believed: &Beliefs,
+fn check_claim(
+    implications: &Implications,
     program: &Program,
     (kind, quantity): (StepKind, Quantity),
     ids: &[StepId],
-    claims: &[Claimed<'_>],
-) -> CheckedStep {
+    claims: &[ClaimMatrix<'_>],
+) -> ClaimResult {
     let name = claim_name(kind, quantity);
-    let mut found = CheckedStep {
+    let mut found = ClaimResult {
         name,
         verdict: Verdict::Holds,
         claimed: 0,
@@ -274,10 +276,10 @@ fn checked(
     let mut largest = (Verdict::Holds, f64::NEG_INFINITY);
     for (head, &id) in ids.iter().enumerate() {
         let Some(claim) = claims[id] else { continue };
-        let (value, follows) = (program.value(id), &believed.follows[id]);
+        let (value, follows) = (program.value(id), &implications.implied[id]);
         let place = |at: &[usize]| if ids.len() > 1 { [&[head], at].concat() } else { at.to_vec() };
         for ((i, j), printed) in claim.indexed_iter() {
-            let (Some(printed), Some(verdict)) = (printed, believed.verdicts[id][[i, j]]) else { continue };
+            let (Some(printed), Some(verdict)) = (printed, implications.verdicts[id][[i, j]]) else { continue };
             let (truth, implied) = (value[[i, j]], follows[[i, j]]);
             found.claimed += 1;
             found.wrong += usize::from(verdict > Verdict::Rounded);
@@ -292,14 +294,15 @@ fn checked(
             if found.worst.is_none() || rank > largest {
                 largest = rank;
                 let other = implied.middle();
-                let is_other = !printed.holds(other) && other != truth;
+                let is_other = !printed.agrees_with(other) && other != truth;
                 let from_claims = (implied.is_misled && is_other).then_some(other);
-                found.worst = Some(Worst { index: place(&[i, j]), claimed: printed.text.clone(), truth, from_claims });
+                found.worst =
+                    Some(WorstNumber { index: place(&[i, j]), claimed: printed.text.clone(), truth, from_claims });
             }
         }
         if quantity == Quantity::Weights && matches!(kind, StepKind::Value | StepKind::After) {
             let rows = claim.rows().into_iter().enumerate();
-            let sums = rows.filter_map(|(i, row)| Some((i, odd_sum(&row.to_vec())?)));
+            let sums = rows.filter_map(|(i, row)| Some((i, unexpected_sum(&row.to_vec())?)));
             found.row_sums.extend(sums.map(|(i, sum)| RowSum { index: place(&[i]), sum }));
         }
     }
@@ -308,8 +311,8 @@ fn checked(
 
 /// What a row of printed weights sums to, if rounding does not explain that it is not 1. A row that sees nothing has
 /// weights 0.
-fn odd_sum(row: &[Option<Printed>]) -> Option<f64> {
-    let row: Vec<&Printed> = row.iter().map(Option::as_ref).collect::<Option<_>>()?;
+fn unexpected_sum(row: &[Option<PrintedNumber>]) -> Option<f64> {
+    let row: Vec<&PrintedNumber> = row.iter().map(Option::as_ref).collect::<Option<_>>()?;
     let sum: f64 = row.iter().map(|x| x.value).sum();
     let room: f64 = row.iter().filter(|x| x.unit < 1.0).map(|x| x.unit / 2.0).sum();
     let sees_nothing = row.iter().all(|x| x.value == 0.0);
@@ -321,11 +324,11 @@ mod tests {
     use super::*;
     use crate::trace::WorkedExample;
 
-    fn check(text: &str) -> Checked {
+    fn check(text: &str) -> CheckReport {
         WorkedExample::parse(text).unwrap().check().unwrap()
     }
 
-    fn verdicts(checked: &Checked) -> Vec<(&str, Verdict)> {
+    fn verdicts(checked: &CheckReport) -> Vec<(&str, Verdict)> {
         checked.steps.iter().map(|step| (step.name.as_str(), step.verdict)).collect()
     }
 

@@ -1,15 +1,15 @@
 //! What follows a layer in a classifier: logits, probabilities, and the loss of a target.
 
-use super::builder::{Build, misfit};
 use super::operation::{Operation, StepId};
+use super::program_builder::{ProgramBuilder, shape_error};
 use super::quantity::Quantity;
 use chumoku::tr;
 use ndarray::ArrayView1;
 
-impl Build<'_> {
+impl ProgramBuilder<'_> {
     /// A linear layer to the classes, softmax and cross-entropy, as far as they are asked for, of the text's one row or of
     /// each token's.
-    pub(super) fn classes(&mut self, of: Option<StepId>) -> Result<(), String> {
+    pub(super) fn add_classes(&mut self, of: Option<StepId>) -> Result<(), String> {
         use Quantity::{
             ClassB, ClassExponentials, ClassLargest, ClassSums, ClassW, LogProbabilities, Logits, Loss, Probabilities,
             Target,
@@ -29,9 +29,9 @@ impl Build<'_> {
         }
         let has_weights = has(ClassW);
         let has_target = has(Target);
-        let logits = match (self.given(Logits)?, of) {
+        let logits = match (self.whole_input(Logits)?, of) {
             (Some(logits), _) => logits,
-            (None, Some(of)) if has_weights => match self.projected(of, [ClassW, ClassB, Logits])? {
+            (None, Some(of)) if has_weights => match self.project(of, [ClassW, ClassB, Logits])? {
                 Some(logits) => logits,
                 None => return Ok(()),
             },
@@ -50,12 +50,12 @@ impl Build<'_> {
             }
             _ => return Ok(()),
         };
-        let largest = self.program.compute(ClassLargest, None, Operation::Largest(logits))?;
-        let of = Operation::Exponentials { of: logits, largest: Some(largest) };
-        let exponentials = self.program.compute(ClassExponentials, None, of)?;
-        let sums = self.program.compute(ClassSums, None, Operation::RowSums(exponentials))?;
-        let shares = Operation::Shares { of: exponentials, sums };
-        let probabilities = self.program.compute(Probabilities, None, shares)?;
+        let largest = self.program.add_computed(ClassLargest, None, Operation::RowMax(logits))?;
+        let of = Operation::Exp { of: logits, largest: Some(largest) };
+        let exponentials = self.program.add_computed(ClassExponentials, None, of)?;
+        let sums = self.program.add_computed(ClassSums, None, Operation::RowSums(exponentials))?;
+        let shares = Operation::DivideByRowSums { of: exponentials, sums };
+        let probabilities = self.program.add_computed(Probabilities, None, shares)?;
         let shape = self.shape(probabilities);
         let (expected, found) = (shape.1, self.example.classes.len());
         if found != 0 && found != expected {
@@ -64,11 +64,11 @@ impl Build<'_> {
                 "classes: ロジットの列ごとに一つ、全部で {expected} 個必要ですが、{found} 個です"
             ));
         }
-        let Some(target) = self.given(Target)? else { return Ok(()) };
+        let Some(target) = self.whole_input(Target)? else { return Ok(()) };
         let matrix = self.program.value(target);
         if matrix.dim() != shape {
             let expected = tr!("{}×{}", "{}×{} ", shape.0, shape.1);
-            return Err(misfit("target", matrix, &expected, Logits.name(), shape));
+            return Err(shape_error("target", matrix, &expected, Logits.name(), shape));
         }
         // Shares have the digits that they were printed with.
         let is_shared = |row: ArrayView1<'_, f64>| row.iter().all(|&x| x >= 0.0) && (row.sum() - 1.0).abs() <= 5e-3;
@@ -82,8 +82,8 @@ impl Build<'_> {
                  {found} です"
             ));
         }
-        let logarithms = self.program.compute(LogProbabilities, None, Operation::Logarithms(probabilities))?;
-        self.program.compute(Loss, None, Operation::CrossEntropy { target, logarithms })?;
+        let logarithms = self.program.add_computed(LogProbabilities, None, Operation::Log(probabilities))?;
+        self.program.add_computed(Loss, None, Operation::CrossEntropy { target, logarithms })?;
         Ok(())
     }
 }

@@ -1,13 +1,13 @@
 //! Worked examples from files: what is given, and what is claimed to follow.
 
 use super::caption::Caption;
-use super::figures::{ClaimedNumber, figures};
-use super::kind::StepKind;
-use super::matrices::{Claim, full, numbers, upright};
-use super::object::Object;
-use super::optimizer::Optimizer;
-use super::options::Options;
+use super::matrices::{Claim, orient_list, read_numbers, require_complete};
+use super::object::JsonObject;
+use super::optimizer::AdamWSettings;
+use super::options::ExampleOptions;
 use super::quantity::Quantity;
+use super::size_claims::{SizeClaim, size_claims};
+use super::step_kind::StepKind;
 use chumoku::{Error, Result, tr};
 use ndarray::Array2;
 use std::collections::HashMap;
@@ -30,13 +30,13 @@ pub struct WorkedExample {
     /// The names of the classes, where it ends in some.
     pub classes: Vec<String>,
     pub(crate) inputs: HashMap<Quantity, Vec<Array2<f64>>>,
-    pub(crate) options: Options,
+    pub(crate) options: ExampleOptions,
     /// In the order of a trace, what of which quantity each is about.
     pub(crate) claims: Vec<(StepKind, Quantity, Claim)>,
     /// How its parameters take a step down their gradients, if they do.
-    pub(crate) optimizer: Option<Optimizer>,
+    pub(crate) optimizer: Option<AdamWSettings>,
     /// Of an example of sizes.
-    pub(crate) figures: Vec<ClaimedNumber>,
+    pub(crate) size_claims: Vec<SizeClaim>,
 }
 
 const KEYS: [&str; 13] = [
@@ -67,12 +67,12 @@ impl WorkedExample {
                 std::io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
             }
             false => {
-                chumoku::data::check_name(path)?;
+                chumoku::data::check_path(path)?;
                 std::fs::read(path)
             }
         };
         let bytes = bytes.map_err(Error::io("reading", path))?;
-        let fault = |problem: String| Error::Example { doing: "reading", file: path.display().to_string(), problem };
+        let fault = |problem: String| Error::Example { action: "reading", file: path.display().to_string(), problem };
         let text = std::str::from_utf8(&bytes).map_err(|error| {
             fault(tr!(
                 "expected UTF-8, found another byte at offset {}; save the file as UTF-8",
@@ -88,63 +88,64 @@ impl WorkedExample {
     /// # Errors
     /// What is wrong with it.
     pub fn parse(text: &str) -> Result<WorkedExample, String> {
-        let file = Object::read(text, "", &KEYS)?;
+        let file = JsonObject::read(text, "", &KEYS)?;
         let names: Vec<&str> = Quantity::all().map(Quantity::name).collect();
         let (text_kind, texts) = (["a text", "文字列"], ["a list of texts", "文字列の配列"]);
         let caption = |key: &str, japanese: &str| -> Result<Caption, String> {
-            let text: Option<String> = file.plain(key, "", text_kind)?;
-            let japanese: Option<String> = file.plain(japanese, "", text_kind)?;
+            let text: Option<String> = file.value(key, "", text_kind)?;
+            let japanese: Option<String> = file.value(japanese, "", text_kind)?;
             Ok(Caption { text: text.or_else(|| japanese.clone()).unwrap_or_default(), japanese })
         };
         let mut example = WorkedExample {
             title: caption("title", "title_ja")?,
             source: caption("source", "source_ja")?,
-            tokens: file.plain("tokens", "", texts)?.unwrap_or_default(),
-            key_tokens: file.plain("key_tokens", "", texts)?.unwrap_or_default(),
-            classes: file.plain("classes", "", texts)?.unwrap_or_default(),
+            tokens: file.value("tokens", "", texts)?.unwrap_or_default(),
+            key_tokens: file.value("key_tokens", "", texts)?.unwrap_or_default(),
+            classes: file.value("classes", "", texts)?.unwrap_or_default(),
             ..WorkedExample::default()
         };
-        if let Some(figures) = figures(&file)? {
-            return Ok(WorkedExample { figures, ..example });
+        if let Some(figures) = size_claims(&file)? {
+            return Ok(WorkedExample { size_claims: figures, ..example });
         }
-        let inputs = file.get("inputs").ok_or_else(|| {
+        let inputs = file.raw_value("inputs").ok_or_else(|| {
             tr!(
                 "the key “inputs” is missing: the matrices to start from",
                 "キー “inputs”（出発点となる行列）がありません"
             )
         })?;
-        let inputs = Object::read(inputs, "inputs", &names)?;
+        let inputs = JsonObject::read(inputs, "inputs", &names)?;
         for quantity in Quantity::all() {
-            let Some(text) = inputs.get(quantity.name()) else { continue };
+            let Some(text) = inputs.raw_value(quantity.name()) else { continue };
             let place = format!("inputs.{}", quantity.name());
-            let claim = upright(quantity, numbers(text, &place)?);
-            example
-                .inputs
-                .insert(quantity, claim.into_iter().map(|matrix| full(matrix, &place)).collect::<Result<_, _>>()?);
+            let claim = orient_list(quantity, read_numbers(text, &place)?);
+            example.inputs.insert(
+                quantity,
+                claim.into_iter().map(|matrix| require_complete(matrix, &place)).collect::<Result<_, _>>()?,
+            );
         }
-        if let Some(options) = file.get("options") {
-            example.options = Options::read(options)?;
+        if let Some(options) = file.raw_value("options") {
+            example.options = ExampleOptions::read(options)?;
         }
-        if let Some(optimizer) = file.get("optimizer") {
-            example.optimizer = Some(Optimizer::read(optimizer)?);
+        if let Some(optimizer) = file.raw_value("optimizer") {
+            example.optimizer = Some(AdamWSettings::read(optimizer)?);
         }
-        if let Some(claims) = file.get("claims") {
+        if let Some(claims) = file.raw_value("claims") {
             let claimed = |kind: StepKind| {
-                let prefix = kind.prefix();
+                let prefix = kind.claim_prefix();
                 Quantity::all().filter_map(move |of| Some((kind, of, format!("{}{}", prefix?, of.name()))))
             };
             let known: Vec<(StepKind, Quantity, String)> = StepKind::all().flat_map(claimed).collect();
             let names: Vec<&str> = known.iter().map(|(_, _, name)| &name[..]).collect();
-            let claims = Object::read(claims, "claims", &names)?;
+            let claims = JsonObject::read(claims, "claims", &names)?;
             for (kind, quantity, name) in &known {
-                let Some(text) = claims.get(name) else { continue };
+                let Some(text) = claims.raw_value(name) else { continue };
                 if *kind == StepKind::Value && example.inputs.contains_key(quantity) {
                     return Err(tr!(
                         "claims.{name}: {name} is given in inputs; a claim is about what follows",
                         "claims.{name}: {name} は inputs で与えられています。主張できるのは、そこから導かれる値です"
                     ));
                 }
-                let claim = upright(*quantity, numbers(text, &format!("claims.{name}"))?);
+                let claim = orient_list(*quantity, read_numbers(text, &format!("claims.{name}"))?);
                 example.claims.push((*kind, *quantity, claim));
             }
         }

@@ -1,7 +1,7 @@
 //! One number of a step, term by term.
 
-use super::number::Scalar;
-use super::operation::{Angles, Curve, NormGradient, Operation, StepId};
+use super::operation::{EntrywiseFunction, NormGradient, Operation, RotaryAngles, StepId};
+use super::printed_number::Scalar;
 use super::program::Program;
 use chumoku::lang::Lang;
 use chumoku::nn::Pooling;
@@ -16,7 +16,7 @@ pub struct Expansion {
     /// Its letter.
     pub symbol: String,
     /// What is done.
-    pub form: Form,
+    pub form: ExpansionForm,
     /// The number.
     pub result: f64,
 }
@@ -24,7 +24,7 @@ pub struct Expansion {
 /// An arithmetic expression of numbers.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Form {
+pub enum ExpansionForm {
     /// `a₁·b₁ + a₂·b₂ + … + bias`.
     Products {
         /// The factors of each term.
@@ -48,7 +48,7 @@ pub enum Form {
     /// `ln(a)`.
     Logarithm(f64),
     /// `−(a₁·b₁ + a₂·b₂ + …) / n`.
-    MinusMean {
+    NegativeMean {
         /// The factors of each term.
         terms: Vec<[f64; 2]>,
         /// n.
@@ -66,13 +66,13 @@ pub enum Form {
         is_tanh: bool,
     },
     /// What an activation makes of a: `max(0, a)`, say.
-    Activated(Activation, f64),
+    Activation(Activation, f64),
     /// `a / √n`.
-    OverRoot(f64, usize),
+    OverSqrt(f64, usize),
     /// `a / b`.
     Quotient(f64, f64),
     /// `a · cos θ ± b · sin θ`, with the sign and the angle in radians.
-    Turn {
+    Rotation {
         /// The two numbers that are turned.
         pair: [f64; 2],
         /// −1 for the first of a pair, 1 for the second.
@@ -83,16 +83,16 @@ pub enum Form {
     /// `exp(a − b)`.
     Exponential(f64, Option<f64>),
     /// `max(a, b, …)`.
-    Largest(Vec<f64>),
+    Max(Vec<f64>),
     /// `γ · (x − mean) / √(variance + ε) + β`.
-    Normalised {
+    LayerNorm {
         /// The number, its row's mean and variance, and ε.
         of: [f64; 4],
         /// γ and β.
         affine: [Option<f64>; 2],
     },
     /// `γ · x / √(mean(x²) + ε)`.
-    RmsNormalised {
+    RmsNorm {
         /// The number, its row's mean square, and ε.
         of: [f64; 3],
         /// γ.
@@ -101,11 +101,11 @@ pub enum Form {
     /// `[a > 0]`, of relu.
     IsPositive(f64),
     /// `1 − tanh²(a)`.
-    TanhSlope(f64),
+    TanhDerivative(f64),
     /// `Φ(a) + a · φ(a)`, of gelu.
-    GeluSlope(f64),
+    GeluDerivative(f64),
     /// `s · (1 + a · (1 − s))` with `s = 1 / (1 + exp(−a))`, of silu.
-    SiluSlope(f64),
+    SiluDerivative(f64),
     /// `(g − centre − x · along) / √(spread + ε)`: the gradient of what was normalised to x.
     NormGradient {
         /// g, x and what the mean of g·x is.
@@ -124,15 +124,15 @@ pub enum Form {
 }
 
 /// A number is expanded that stands among the first rows and columns, so that it is seen in every form.
-const CORNER: usize = 6;
+const CORNER_SIZE: usize = 6;
 /// By how much of itself a number is larger, so that which is does not hang on the last digit of an exponential.
-const EVEN: f64 = 1e-9;
+const TIE_MARGIN: f64 = 1e-9;
 
 /// Expands the number of a step that has most to show: the largest finite one of the corner, the first of several.
 pub(super) fn expand(program: &Program, id: StepId) -> Option<Expansion> {
     let step = program.step(id);
-    let corner = step.value.indexed_iter().filter(|((i, j), x)| *i < CORNER && *j < CORNER && x.is_finite());
-    let is_larger = |next: &f64, best: &f64| next.abs() > best.abs() * (1.0 + EVEN);
+    let corner = step.value.indexed_iter().filter(|((i, j), x)| *i < CORNER_SIZE && *j < CORNER_SIZE && x.is_finite());
+    let is_larger = |next: &f64, best: &f64| next.abs() > best.abs() * (1.0 + TIE_MARGIN);
     let (at, _) = corner.reduce(|best, next| if is_larger(next.1, best.1) { next } else { best })?;
     let (row, column) = at;
     let columns = step.value.ncols();
@@ -143,166 +143,176 @@ pub(super) fn expand(program: &Program, id: StepId) -> Option<Expansion> {
     let form = match &step.operation {
         Operation::Given
         | Operation::Columns { .. }
-        | Operation::Joined(_)
+        | Operation::Concat(_)
         | Operation::OneHot(_)
-        | Operation::Before(_)
-        | Operation::Later(_) => return None,
-        Operation::Masked { .. } => return None,
-        Operation::Sum([a, b]) => Form::Terms(vec![of(*a)[at], of(*b)[at]]),
-        Operation::Hadamard([a, b]) => Form::Products { terms: vec![[of(*a)[at], of(*b)[at]]], bias: None },
-        Operation::Product { factors: [a, b], bias } => Form::Products {
+        | Operation::Recurrence(_)
+        | Operation::RecurrenceGradient(_) => return None,
+        Operation::Mask { .. } => return None,
+        Operation::Sum([a, b]) => ExpansionForm::Terms(vec![of(*a)[at], of(*b)[at]]),
+        Operation::Hadamard([a, b]) => ExpansionForm::Products { terms: vec![[of(*a)[at], of(*b)[at]]], bias: None },
+        Operation::Product { factors: [a, b], bias } => ExpansionForm::Products {
             terms: products(*a, &|k| of(*b)[[k, column]]),
             bias: bias.map(|bias| of(bias)[[0, column]]),
         },
-        Operation::Mixture([a, b]) => {
+        Operation::WeightedSum([a, b]) => {
             // A share of 0 takes nothing, whatever stands there.
             let mut terms = products(*a, &|k| of(*b)[[k, column]]);
             terms.retain(|[share, value]| *share != 0.0 || value.is_finite());
-            Form::Products { terms, bias: None }
+            ExpansionForm::Products { terms, bias: None }
         }
         Operation::ProductTransposed([a, b]) => {
-            Form::Products { terms: products(*a, &|k| of(*b)[[column, k]]), bias: None }
+            ExpansionForm::Products { terms: products(*a, &|k| of(*b)[[column, k]]), bias: None }
         }
         Operation::TransposedProduct([a, b]) => {
             let factors = of(*a).column(row).into_iter().zip(of(*b).column(column));
-            Form::Products { terms: factors.map(|(x, y)| [*x, *y]).collect(), bias: None }
+            ExpansionForm::Products { terms: factors.map(|(x, y)| [*x, *y]).collect(), bias: None }
         }
         Operation::ProductsTransposed { pairs, added } if pairs.is_empty() => {
-            Form::Terms(added.iter().map(|id| of(*id)[at]).collect())
+            ExpansionForm::Terms(added.iter().map(|id| of(*id)[at]).collect())
         }
         Operation::ProductsTransposed { pairs, added } => {
             let terms = pairs.iter().flat_map(|[a, b]| products(*a, &|k| of(*b)[[column, k]])).collect();
             let bias = added.iter().map(|id| of(*id)[at]).reduce(|sum, x| sum + x);
-            Form::Products { terms, bias }
+            ExpansionForm::Products { terms, bias }
         }
-        Operation::Difference { of: [a, b], over } => Form::Difference([of(*a)[at], of(*b)[at]], *over),
+        Operation::Difference { of: [a, b], over } => ExpansionForm::Difference([of(*a)[at], of(*b)[at]], *over),
         Operation::SoftmaxGradient { shares, gradient } => {
             let terms = of(*shares).row(row).into_iter().zip(of(*gradient).row(row));
             let mean = terms.map(|(share, g)| if *share == 0.0 { 0.0 } else { share * g }).sum();
-            Form::SoftmaxGradient([of(*shares)[at], of(*gradient)[at], mean])
+            ExpansionForm::SoftmaxGradient([of(*shares)[at], of(*gradient)[at], mean])
         }
-        Operation::Spread { of: a, over, .. } => Form::Quotient(of(*a)[[0, column]], *over),
-        Operation::ColumnSums(a) => Form::Terms(of(*a).column(column).to_vec()),
-        Operation::Turned { of: a, angles, is_back } => {
+        Operation::BroadcastRow { of: a, over, .. } => ExpansionForm::Quotient(of(*a)[[0, column]], *over),
+        Operation::ColumnSums(a) => ExpansionForm::Terms(of(*a).column(column).to_vec()),
+        Operation::Rotary { of: a, angles, is_back } => {
             let (width, half) = (columns, columns / 2);
             let (i, is_first) = (column % half.max(1), column < half);
             let speed = match angles {
-                Angles::Base(base) => base.powf(-2.0 * i as f64 / width as f64),
-                Angles::Given(speeds) => of(*speeds)[[0, i]],
+                RotaryAngles::Base(base) => base.powf(-2.0 * i as f64 / width as f64),
+                RotaryAngles::Given(speeds) => of(*speeds)[[0, i]],
             };
             let angle = row as f64 * speed;
             let other = if is_first { column + half } else { i };
             let pair = [of(*a)[[row, column]], of(*a)[[row, other]]];
-            Form::Turn { pair, sign: if is_first { -1.0 } else { 1.0 }, angle: if *is_back { -angle } else { angle } }
+            ExpansionForm::Rotation {
+                pair,
+                sign: if is_first { -1.0 } else { 1.0 },
+                angle: if *is_back { -angle } else { angle },
+            }
         }
-        Operation::Scaled { of: a, factor } => match super::formula::root_of(*factor) {
-            Some(n) => Form::OverRoot(of(*a)[at], n),
-            None => Form::Products { terms: vec![[*factor, of(*a)[at]]], bias: None },
+        Operation::Scale { of: a, factor } => match super::formula::inverse_sqrt_of(*factor) {
+            Some(n) => ExpansionForm::OverSqrt(of(*a)[at], n),
+            None => ExpansionForm::Products { terms: vec![[*factor, of(*a)[at]]], bias: None },
         },
-        Operation::Biased { of: a, bias } => Form::Terms(vec![of(*a)[at], bias[at]]),
-        Operation::Largest(a) => Form::Largest(of(*a).row(row).to_vec()),
-        Operation::Exponentials { of: a, largest } => {
+        Operation::AddBias { of: a, bias } => ExpansionForm::Terms(vec![of(*a)[at], bias[at]]),
+        Operation::RowMax(a) => ExpansionForm::Max(of(*a).row(row).to_vec()),
+        Operation::Exp { of: a, largest } => {
             let largest = largest.map(|largest| of(largest)[[row, 0]]);
             if largest == Some(f64::NEG_INFINITY) {
                 return None;
             }
-            Form::Exponential(of(*a)[at], largest)
+            ExpansionForm::Exponential(of(*a)[at], largest)
         }
-        Operation::RowSums(a) => Form::Terms(of(*a).row(row).to_vec()),
-        Operation::Shares { of: a, sums } => Form::Quotient(of(*a)[at], of(*sums)[[row, 0]]),
-        Operation::Normalised { of: a, gamma, beta, epsilon } => {
+        Operation::RowSums(a) => ExpansionForm::Terms(of(*a).row(row).to_vec()),
+        Operation::DivideByRowSums { of: a, sums } => ExpansionForm::Quotient(of(*a)[at], of(*sums)[[row, 0]]),
+        Operation::LayerNorm { of: a, gamma, beta, epsilon } => {
             let numbers = of(*a).row(row);
             let n = numbers.len() as f64;
             let mean = numbers.sum() / n;
             let variance = numbers.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / n;
             let affine = [gamma, beta].map(|id| id.map(|id| of(id)[[0, column]]));
-            Form::Normalised { of: [numbers[column], mean, variance, *epsilon], affine }
+            ExpansionForm::LayerNorm { of: [numbers[column], mean, variance, *epsilon], affine }
         }
-        Operation::RmsNormalised { of: a, gamma, epsilon } => {
+        Operation::RmsNorm { of: a, gamma, epsilon } => {
             let numbers = of(*a).row(row);
             let square = numbers.iter().map(|x| x * x).sum::<f64>() / numbers.len() as f64;
             let gamma = gamma.map(|id| of(id)[[0, column]]);
-            Form::RmsNormalised { of: [numbers[column], square, *epsilon], gamma }
+            ExpansionForm::RmsNorm { of: [numbers[column], square, *epsilon], gamma }
         }
-        Operation::Pooled { of: a, ways } => {
+        Operation::Pool { of: a, ways } => {
             let width = of(*a).ncols().max(1);
             let numbers = of(*a).column(column % width).to_vec();
             let count = numbers.len() as f64;
             match ways.get(column / width)? {
                 Pooling::First | Pooling::Last => return None,
-                Pooling::Max => Form::Largest(numbers),
-                Pooling::MeanSqrtLength => Form::Average(numbers, count.sqrt()),
-                _ => Form::Average(numbers, count),
+                Pooling::Max => ExpansionForm::Max(numbers),
+                Pooling::MeanSqrtLength => ExpansionForm::Average(numbers, count.sqrt()),
+                _ => ExpansionForm::Average(numbers, count),
             }
         }
-        Operation::Activated { of: a, activation } => Form::Activated(*activation, of(*a)[at]),
-        Operation::Tanh(a) => Form::Tanh(of(*a)[at]),
+        Operation::Activation { of: a, activation } => ExpansionForm::Activation(*activation, of(*a)[at]),
+        Operation::Tanh(a) => ExpansionForm::Tanh(of(*a)[at]),
         Operation::Gate { terms, is_tanh, .. } => {
-            Form::Gate { terms: terms.map(|(id, from)| of(id)[[row, from + column]]), is_tanh: *is_tanh }
+            ExpansionForm::Gate { terms: terms.map(|(id, from)| of(id)[[row, from + column]]), is_tanh: *is_tanh }
         }
-        Operation::Gated { pairs, is_complement } => {
+        Operation::GatedSum { pairs, is_complement } => {
             let mut terms = pairs.map(|pair| pair.map(|id| of(id)[at])).to_vec();
             if *is_complement {
                 terms[0][0] = 1.0 - terms[0][0];
             }
-            Form::Products { terms, bias: None }
+            ExpansionForm::Products { terms, bias: None }
         }
         Operation::GateGradient { gate, gradient, is_tanh } => {
-            Form::GateGradient { of: [of(*gradient)[at], of(*gate)[at]], is_tanh: *is_tanh }
+            ExpansionForm::GateGradient { of: [of(*gradient)[at], of(*gate)[at]], is_tanh: *is_tanh }
         }
-        Operation::Complement([a, g]) => Form::Products { terms: vec![[1.0 - of(*a)[at], of(*g)[at]]], bias: None },
-        Operation::Between { gradient, of: [a, b] } => {
-            Form::SoftmaxGradient([of(*gradient)[at], of(*a)[at], of(*b)[at]])
+        Operation::ComplementProduct([a, g]) => {
+            ExpansionForm::Products { terms: vec![[1.0 - of(*a)[at], of(*g)[at]]], bias: None }
         }
-        Operation::Logarithms(a) => Form::Logarithm(of(*a)[at]),
+        Operation::DifferenceProduct { gradient, of: [a, b] } => {
+            ExpansionForm::SoftmaxGradient([of(*gradient)[at], of(*a)[at], of(*b)[at]])
+        }
+        Operation::Log(a) => ExpansionForm::Logarithm(of(*a)[at]),
         Operation::CrossEntropy { target, logarithms } => {
             // A share of 0 takes nothing: of a one-hot target one term is left.
             let terms = of(*target).iter().zip(of(*logarithms)).map(|(share, x)| [*share, *x]);
             let terms = terms.filter(|[share, _]| *share != 0.0).collect();
-            Form::MinusMean { terms, over: of(*target).nrows() as f64 }
+            ExpansionForm::NegativeMean { terms, over: of(*target).nrows() as f64 }
         }
         Operation::UnitLength(a) => {
             let length = of(*a).row(row).iter().map(|x| x * x).sum::<f64>().sqrt();
-            Form::Quotient(of(*a)[at], length)
+            ExpansionForm::Quotient(of(*a)[at], length)
         }
-        Operation::Slope { of: a, curve } => match (curve, of(*a)[at]) {
-            (Curve::Tanh, x) => Form::TanhSlope(x),
-            (Curve::Activation(Activation::Relu), x) => Form::IsPositive(x),
-            (Curve::Activation(Activation::Gelu), x) => Form::GeluSlope(x),
-            (Curve::Activation(Activation::Silu), x) => Form::SiluSlope(x),
+        Operation::ActivationDerivative { of: a, curve } => match (curve, of(*a)[at]) {
+            (EntrywiseFunction::Tanh, x) => ExpansionForm::TanhDerivative(x),
+            (EntrywiseFunction::Activation(Activation::Relu), x) => ExpansionForm::IsPositive(x),
+            (EntrywiseFunction::Activation(Activation::Gelu), x) => ExpansionForm::GeluDerivative(x),
+            (EntrywiseFunction::Activation(Activation::Silu), x) => ExpansionForm::SiluDerivative(x),
             _ => return None,
         },
-        Operation::NormGradient(made) => norm_gradient(program, made, at),
-        Operation::ColumnProducts([a, b]) => {
+        Operation::NormGradient(made) => norm_gradient_form(program, made, at),
+        Operation::ColumnDotProducts([a, b]) => {
             let factors = of(*a).column(column).into_iter().zip(of(*b).column(column));
-            Form::Products { terms: factors.map(|(x, y)| [*x, *y]).collect(), bias: None }
+            ExpansionForm::Products { terms: factors.map(|(x, y)| [*x, *y]).collect(), bias: None }
         }
-        Operation::Placed { .. } => return None,
+        Operation::PoolingGradient { .. } => return None,
         Operation::UnitGradient { of: a, unit, gradient } => {
             let length = of(*a).row(row).iter().map(|x| x * x).sum::<f64>().sqrt();
             if length == 0.0 {
                 return None;
             }
             let along = of(*unit).row(row).iter().zip(of(*gradient).row(row)).map(|(u, g)| u * g).sum();
-            Form::UnitGradient([of(*gradient)[at], of(*unit)[at], along, length])
+            ExpansionForm::UnitGradient([of(*gradient)[at], of(*unit)[at], along, length])
         }
         Operation::SoftmaxJacobian { shares, row: of_row } => {
             let own = of(*shares).row(*of_row);
-            Form::Jacobian(own[row], (row != column).then(|| own[column]))
+            ExpansionForm::Jacobian(own[row], (row != column).then(|| own[column]))
         }
         Operation::Moment { before, gradient, keep, is_square } => {
             let g = of(*gradient)[at];
             let before = before.map(|before| [*keep, of(before)[at]]);
             let new = [1.0 - keep, if *is_square { g * g } else { g }];
-            Form::Products { terms: before.into_iter().chain([new]).collect(), bias: None }
+            ExpansionForm::Products { terms: before.into_iter().chain([new]).collect(), bias: None }
         }
-        Operation::Corrected { of: a, keep, step } => Form::Quotient(of(*a)[at], 1.0 - keep.powf(f64::from(*step))),
-        Operation::Update { moments: [m, v], rate, epsilon } => Form::Update([*rate, of(*m)[at], of(*v)[at], *epsilon]),
-        Operation::Stepped { of: a, update, rate, weight_decay } => match *weight_decay == 0.0 {
-            true => Form::Difference([of(*a)[at], of(*update)[at]], 1.0),
+        Operation::BiasCorrection { of: a, keep, step } => {
+            ExpansionForm::Quotient(of(*a)[at], 1.0 - keep.powf(f64::from(*step)))
+        }
+        Operation::AdamUpdate { moments: [m, v], rate, epsilon } => {
+            ExpansionForm::Update([*rate, of(*m)[at], of(*v)[at], *epsilon])
+        }
+        Operation::AdamWStep { of: a, update, rate, weight_decay } => match *weight_decay == 0.0 {
+            true => ExpansionForm::Difference([of(*a)[at], of(*update)[at]], 1.0),
             false => {
                 let terms = vec![[1.0 - rate * weight_decay, of(*a)[at]]];
-                Form::Products { terms, bias: Some(-of(*update)[at]) }
+                ExpansionForm::Products { terms, bias: Some(-of(*update)[at]) }
             }
         },
     };
@@ -310,13 +320,13 @@ pub(super) fn expand(program: &Program, id: StepId) -> Option<Expansion> {
 }
 
 /// A number of the gradient of what was normalised.
-fn norm_gradient(program: &Program, made: &NormGradient, at: (usize, usize)) -> Form {
+fn norm_gradient_form(program: &Program, made: &NormGradient, at: (usize, usize)) -> ExpansionForm {
     let [x, plain, gradient] = [made.of, made.plain, made.gradient].map(|id| program.value(id).row(at.0));
     let n = x.len() as f64;
     let g = |j: usize| gradient[j] * made.gamma.map_or(1.0, |gamma| program.value(gamma)[[0, j]]);
     let mean = |term: &dyn Fn(usize) -> f64| (0..x.len()).map(term).sum::<f64>() / n;
     let middle = if made.is_rms { 0.0 } else { mean(&|j| x[j]) };
-    Form::NormGradient {
+    ExpansionForm::NormGradient {
         of: [g(at.1), plain[at.1], mean(&|j| g(j) * plain[j])],
         centre: (!made.is_rms).then(|| mean(&g)),
         under: [mean(&|j| (x[j] - middle) * (x[j] - middle)), made.epsilon],
@@ -324,7 +334,7 @@ fn norm_gradient(program: &Program, made: &NormGradient, at: (usize, usize)) -> 
 }
 
 /// How numbers and signs are written.
-pub(super) struct Spelling<'a> {
+pub(super) struct ExpansionFormat<'a> {
     pub(super) number: &'a dyn Fn(f64) -> String,
     pub(super) is_latex: bool,
     pub(super) lang: Lang,
@@ -334,7 +344,7 @@ pub(super) struct Spelling<'a> {
 
 impl Expansion {
     /// The letter with its place, counted from 1.
-    pub(super) fn place(&self, is_latex: bool) -> String {
+    pub(super) fn element_symbol(&self, is_latex: bool) -> String {
         let [row, column] = self.index.map(|i| i + 1);
         match is_latex {
             true => format!("\\left({}\\right)_{{{row},{column}}}", super::formula::latex_symbol(&self.symbol)),
@@ -343,15 +353,15 @@ impl Expansion {
     }
 
     /// The expression, without the result.
-    pub(super) fn spelt(&self, spelling: &Spelling<'_>) -> String {
-        let Spelling { number, is_latex, lang, terms: most } = *spelling;
+    pub(super) fn expression_text(&self, spelling: &ExpansionFormat<'_>) -> String {
+        let ExpansionFormat { number, is_latex, lang, terms: most } = *spelling;
         let [times, minus, root] = match is_latex {
             true => ["\\cdot ", " - ", "\\sqrt"],
             false => ["·", " − ", "√"],
         };
         let more = |count: usize| match is_latex {
             true => format!("\\underbrace{{\\cdots}}_{{{count}}}"),
-            false => more_terms(lang, count),
+            false => more_terms_note(lang, count),
         };
         // A negative number after a sign stands in brackets.
         let signed = |x: f64| if x < 0.0 { format!("({})", number(x)) } else { number(x) };
@@ -364,7 +374,7 @@ impl Expansion {
             format!("{} + {left} + {}", parts[..most - 1].join(" + "), parts[parts.len() - 1])
         };
         match &self.form {
-            Form::Products { terms, bias } => {
+            ExpansionForm::Products { terms, bias } => {
                 let product = |(k, [a, b]): (usize, &[f64; 2])| {
                     let first = if k == 0 { number(*a) } else { signed(*a) };
                     format!("{first}{times}{}", signed(*b))
@@ -373,15 +383,15 @@ impl Expansion {
                 parts.extend(bias.map(signed));
                 if parts.is_empty() { number(0.0) } else { joined(parts) }
             }
-            Form::Terms(terms) => {
+            ExpansionForm::Terms(terms) => {
                 joined(terms.iter().enumerate().map(|(k, x)| if k == 0 { number(*x) } else { signed(*x) }).collect())
             }
-            Form::Average(terms, over) => {
+            ExpansionForm::Average(terms, over) => {
                 let terms = terms.iter().enumerate().map(|(k, x)| if k == 0 { number(*x) } else { signed(*x) });
                 format!("({}) / {}", joined(terms.collect()), number(*over))
             }
-            Form::Tanh(a) => format!("{}({})", if is_latex { "\\tanh" } else { "tanh" }, number(*a)),
-            Form::Gate { terms: [a, b], is_tanh } => {
+            ExpansionForm::Tanh(a) => format!("{}({})", if is_latex { "\\tanh" } else { "tanh" }, number(*a)),
+            ExpansionForm::Gate { terms: [a, b], is_tanh } => {
                 let name = match (is_tanh, is_latex) {
                     (true, true) => "\\tanh",
                     (true, false) => "tanh",
@@ -390,8 +400,8 @@ impl Expansion {
                 };
                 format!("{name}({} + {})", number(*a), signed(*b))
             }
-            Form::Logarithm(a) => format!("{}({})", if is_latex { "\\ln" } else { "ln" }, number(*a)),
-            Form::MinusMean { terms, over } => {
+            ExpansionForm::Logarithm(a) => format!("{}({})", if is_latex { "\\ln" } else { "ln" }, number(*a)),
+            ExpansionForm::NegativeMean { terms, over } => {
                 let product = |(k, [a, b]): (usize, &[f64; 2])| {
                     let first = if k == 0 { number(*a) } else { signed(*a) };
                     format!("{first}{times}{}", signed(*b))
@@ -400,14 +410,14 @@ impl Expansion {
                 let over = if *over == 1.0 { String::new() } else { format!(" / {}", number(*over)) };
                 format!("{}({sum}){over}", minus.trim())
             }
-            Form::Difference([a, b], over) => match *over == 1.0 {
+            ExpansionForm::Difference([a, b], over) => match *over == 1.0 {
                 true => format!("{}{minus}{}", number(*a), signed(*b)),
                 false => format!("({}{minus}{}) / {}", number(*a), signed(*b), number(*over)),
             },
-            Form::SoftmaxGradient([a, g, mean]) => {
+            ExpansionForm::SoftmaxGradient([a, g, mean]) => {
                 format!("{}{times}({}{minus}{})", number(*a), number(*g), signed(*mean))
             }
-            Form::GateGradient { of: [g, y], is_tanh } => {
+            ExpansionForm::GateGradient { of: [g, y], is_tanh } => {
                 let square = if is_latex { "^2" } else { "²" };
                 let own = signed(*y);
                 match is_tanh {
@@ -415,7 +425,7 @@ impl Expansion {
                     false => format!("{}{times}{own}{times}(1{minus}{own})", number(*g)),
                 }
             }
-            Form::Activated(activation, a) => {
+            ExpansionForm::Activation(activation, a) => {
                 let (a, own) = (number(*a), signed(*a));
                 match (activation, is_latex) {
                     (Activation::Relu, false) => format!("max(0, {a})"),
@@ -434,20 +444,22 @@ impl Expansion {
                     _ => format!("f({a})"),
                 }
             }
-            Form::OverRoot(a, n) => format!("{} / {root}{}", number(*a), braced(n.to_string())),
-            Form::Quotient(a, b) => format!("{} / {}", number(*a), signed(*b)),
-            Form::Turn { pair: [a, b], sign, angle } => {
+            ExpansionForm::OverSqrt(a, n) => format!("{} / {root}{}", number(*a), braced(n.to_string())),
+            ExpansionForm::Quotient(a, b) => format!("{} / {}", number(*a), signed(*b)),
+            ExpansionForm::Rotation { pair: [a, b], sign, angle } => {
                 let sign = if *sign < 0.0 { minus } else { " + " };
                 let [cos, sin] = if is_latex { ["\\cos ", "\\sin "] } else { ["cos ", "sin "] };
                 let angle = number(*angle);
                 format!("{}{times}{cos}{angle}{sign}{}{times}{sin}{angle}", number(*a), signed(*b))
             }
-            Form::Exponential(a, Some(b)) => {
+            ExpansionForm::Exponential(a, Some(b)) => {
                 let exp = if is_latex { "\\exp" } else { "exp" };
                 format!("{exp}({}{minus}{})", number(*a), signed(*b))
             }
-            Form::Exponential(a, None) => format!("{}({})", if is_latex { "\\exp" } else { "exp" }, number(*a)),
-            Form::Largest(numbers) => {
+            ExpansionForm::Exponential(a, None) => {
+                format!("{}({})", if is_latex { "\\exp" } else { "exp" }, number(*a))
+            }
+            ExpansionForm::Max(numbers) => {
                 let max = if is_latex { "\\max" } else { "max" };
                 let list = |numbers: &[f64]| numbers.iter().map(|x| number(*x)).collect::<Vec<_>>().join(", ");
                 if numbers.len() <= most {
@@ -456,7 +468,7 @@ impl Expansion {
                 let (first, last) = (list(&numbers[..most - 1]), number(numbers[numbers.len() - 1]));
                 format!("{max}({first}, {}, {last})", more(numbers.len() - most))
             }
-            Form::Normalised { of: [x, mean, variance, epsilon], affine: [gamma, beta] } => {
+            ExpansionForm::LayerNorm { of: [x, mean, variance, epsilon], affine: [gamma, beta] } => {
                 let epsilon = number(*epsilon);
                 let under = format!("{} + {epsilon}", number(*variance));
                 let under = if is_latex { format!("{root}{{{under}}}") } else { format!("{root}({under})") };
@@ -465,38 +477,38 @@ impl Expansion {
                 let offset = beta.map_or(String::new(), |beta| format!(" + {}", signed(beta)));
                 format!("{factor}{core}{offset}")
             }
-            Form::RmsNormalised { of: [x, square, epsilon], gamma } => {
+            ExpansionForm::RmsNorm { of: [x, square, epsilon], gamma } => {
                 let under = format!("{} + {}", number(*square), number(*epsilon));
                 let under = if is_latex { format!("{root}{{{under}}}") } else { format!("{root}({under})") };
                 let factor = gamma.map_or(String::new(), |gamma| format!("{}{times}", number(gamma)));
                 format!("{factor}{} / {under}", signed(*x))
             }
-            Form::IsPositive(a) => format!("[{} > 0]", number(*a)),
-            Form::TanhSlope(a) => match is_latex {
+            ExpansionForm::IsPositive(a) => format!("[{} > 0]", number(*a)),
+            ExpansionForm::TanhDerivative(a) => match is_latex {
                 true => format!("1 - \\tanh({})^2", number(*a)),
                 false => format!("1 − tanh({})²", number(*a)),
             },
-            Form::GeluSlope(a) => {
+            ExpansionForm::GeluDerivative(a) => {
                 let [phi, density] = if is_latex { ["\\Phi", "\\varphi"] } else { ["Φ", "φ"] };
                 let a = number(*a);
                 format!("{phi}({a}) + {a}{times}{density}({a})")
             }
-            Form::SiluSlope(a) => {
+            ExpansionForm::SiluDerivative(a) => {
                 let share = number(1.0 / (1.0 + (-a).exp()));
                 format!("{share}{times}(1 + {}{times}(1{minus}{share}))", number(*a))
             }
-            Form::NormGradient { of: [g, x, along], centre, under: [spread, epsilon] } => {
+            ExpansionForm::NormGradient { of: [g, x, along], centre, under: [spread, epsilon] } => {
                 let under = format!("{} + {}", number(*spread), number(*epsilon));
                 let under = if is_latex { format!("{root}{{{under}}}") } else { format!("{root}({under})") };
                 let centre = centre.map_or(String::new(), |centre| format!("{minus}{}", signed(centre)));
                 format!("({}{centre}{minus}{}{times}{}) / {under}", number(*g), signed(*x), signed(*along))
             }
-            Form::UnitGradient([g, u, along, length]) => {
+            ExpansionForm::UnitGradient([g, u, along, length]) => {
                 format!("({}{minus}{}{times}{}) / {}", number(*g), signed(*u), signed(*along), number(*length))
             }
-            Form::Jacobian(a, None) => format!("{}{times}(1{minus}{})", number(*a), number(*a)),
-            Form::Jacobian(a, Some(b)) => format!("{}{}{times}{}", minus.trim(), number(*a), number(*b)),
-            Form::Update([rate, m, v, epsilon]) => {
+            ExpansionForm::Jacobian(a, None) => format!("{}{times}(1{minus}{})", number(*a), number(*a)),
+            ExpansionForm::Jacobian(a, Some(b)) => format!("{}{}{times}{}", minus.trim(), number(*a), number(*b)),
+            ExpansionForm::Update([rate, m, v, epsilon]) => {
                 let v = braced(number(*v));
                 format!("{}{times}{} / ({root}{v} + {})", number(*rate), signed(*m), number(*epsilon))
             }
@@ -505,58 +517,60 @@ impl Expansion {
 
     /// The expression worked out: what is shown can be recomputed.
     #[must_use]
-    pub fn value(&self) -> f64 {
+    pub fn evaluate(&self) -> f64 {
         match &self.form {
-            Form::Products { terms, bias } => terms.iter().map(|[a, b]| a * b).sum::<f64>() + bias.unwrap_or(0.0),
-            Form::Terms(terms) => terms.iter().sum(),
-            Form::Average(terms, over) => terms.iter().sum::<f64>() / over,
-            Form::Tanh(a) => a.tanh(),
-            Form::Gate { terms: [a, b], is_tanh: true } => (a + b).tanh(),
-            Form::Gate { terms: [a, b], is_tanh: false } => 1.0 / (1.0 + (-(a + b)).exp()),
-            Form::Logarithm(a) => a.ln(),
-            Form::MinusMean { terms, over } => -terms.iter().map(|[a, b]| a * b).sum::<f64>() / over,
-            Form::Difference([a, b], over) => (a - b) / over,
-            Form::SoftmaxGradient([a, g, mean]) => a * (g - mean),
-            Form::GateGradient { of: [g, y], is_tanh: true } => g * (1.0 - y * y),
-            Form::GateGradient { of: [g, y], is_tanh: false } => g * y * (1.0 - y),
-            Form::Activated(activation, a) => a.activated(*activation),
-            Form::OverRoot(a, n) => a / (*n as f64).sqrt(),
-            Form::Quotient(a, b) => {
+            ExpansionForm::Products { terms, bias } => {
+                terms.iter().map(|[a, b]| a * b).sum::<f64>() + bias.unwrap_or(0.0)
+            }
+            ExpansionForm::Terms(terms) => terms.iter().sum(),
+            ExpansionForm::Average(terms, over) => terms.iter().sum::<f64>() / over,
+            ExpansionForm::Tanh(a) => a.tanh(),
+            ExpansionForm::Gate { terms: [a, b], is_tanh: true } => (a + b).tanh(),
+            ExpansionForm::Gate { terms: [a, b], is_tanh: false } => 1.0 / (1.0 + (-(a + b)).exp()),
+            ExpansionForm::Logarithm(a) => a.ln(),
+            ExpansionForm::NegativeMean { terms, over } => -terms.iter().map(|[a, b]| a * b).sum::<f64>() / over,
+            ExpansionForm::Difference([a, b], over) => (a - b) / over,
+            ExpansionForm::SoftmaxGradient([a, g, mean]) => a * (g - mean),
+            ExpansionForm::GateGradient { of: [g, y], is_tanh: true } => g * (1.0 - y * y),
+            ExpansionForm::GateGradient { of: [g, y], is_tanh: false } => g * y * (1.0 - y),
+            ExpansionForm::Activation(activation, a) => a.activated(*activation),
+            ExpansionForm::OverSqrt(a, n) => a / (*n as f64).sqrt(),
+            ExpansionForm::Quotient(a, b) => {
                 if *b == 0.0 {
                     0.0
                 } else {
                     a / b
                 }
             }
-            Form::Turn { pair: [a, b], sign, angle } => a * angle.cos() + sign * b * angle.sin(),
-            Form::Exponential(a, b) => (a - b.unwrap_or(0.0)).exp(),
-            Form::Largest(numbers) => numbers.iter().fold(f64::NEG_INFINITY, |most, x| most.max(*x)),
-            Form::Normalised { of: [x, mean, variance, epsilon], affine: [gamma, beta] } => {
+            ExpansionForm::Rotation { pair: [a, b], sign, angle } => a * angle.cos() + sign * b * angle.sin(),
+            ExpansionForm::Exponential(a, b) => (a - b.unwrap_or(0.0)).exp(),
+            ExpansionForm::Max(numbers) => numbers.iter().fold(f64::NEG_INFINITY, |most, x| most.max(*x)),
+            ExpansionForm::LayerNorm { of: [x, mean, variance, epsilon], affine: [gamma, beta] } => {
                 gamma.unwrap_or(1.0) * (x - mean) / (variance + epsilon).sqrt() + beta.unwrap_or(0.0)
             }
-            Form::RmsNormalised { of: [x, square, epsilon], gamma } => {
+            ExpansionForm::RmsNorm { of: [x, square, epsilon], gamma } => {
                 gamma.unwrap_or(1.0) * x / (square + epsilon).sqrt()
             }
-            Form::IsPositive(a) => f64::from(*a > 0.0),
-            Form::TanhSlope(a) => 1.0 - a.tanh() * a.tanh(),
-            Form::GeluSlope(a) => a.slope(Activation::Gelu),
-            Form::SiluSlope(a) => {
+            ExpansionForm::IsPositive(a) => f64::from(*a > 0.0),
+            ExpansionForm::TanhDerivative(a) => 1.0 - a.tanh() * a.tanh(),
+            ExpansionForm::GeluDerivative(a) => a.slope(Activation::Gelu),
+            ExpansionForm::SiluDerivative(a) => {
                 let share = 1.0 / (1.0 + (-a).exp());
                 share * (1.0 + a * (1.0 - share))
             }
-            Form::NormGradient { of: [g, x, along], centre, under: [spread, epsilon] } => {
+            ExpansionForm::NormGradient { of: [g, x, along], centre, under: [spread, epsilon] } => {
                 (g - centre.unwrap_or(0.0) - x * along) / (spread + epsilon).sqrt()
             }
-            Form::UnitGradient([g, u, along, length]) => (g - u * along) / length,
-            Form::Jacobian(a, None) => a * (1.0 - a),
-            Form::Jacobian(a, Some(b)) => -a * b,
-            Form::Update([rate, m, v, epsilon]) => rate * m / (v.sqrt() + epsilon),
+            ExpansionForm::UnitGradient([g, u, along, length]) => (g - u * along) / length,
+            ExpansionForm::Jacobian(a, None) => a * (1.0 - a),
+            ExpansionForm::Jacobian(a, Some(b)) => -a * b,
+            ExpansionForm::Update([rate, m, v, epsilon]) => rate * m / (v.sqrt() + epsilon),
         }
     }
 }
 
 /// Terms of a sum that are not written.
-fn more_terms(lang: Lang, count: usize) -> String {
+fn more_terms_note(lang: Lang, count: usize) -> String {
     match lang {
         Lang::En => format!("… ({count} more)"),
         Lang::Ja => format!("…（他 {count} 項）"),

@@ -1,14 +1,14 @@
 //! The steps of a layer's feed-forward network.
 
-use super::builder::Build;
 use super::operation::{Operation, StepId};
+use super::program_builder::ProgramBuilder;
 use super::quantity::Quantity;
-use super::sublayer::Part;
+use super::sublayer::NormSite;
 use chumoku::nn::NormOrder;
 use chumoku::tr;
 
 /// What attention begins with: where one of these is given, X alone is not what a feed-forward network is given.
-pub(super) const OF_ATTENTION: [Quantity; 9] = [
+pub(super) const ATTENTION_INPUTS: [Quantity; 9] = [
     Quantity::WQ,
     Quantity::WK,
     Quantity::WV,
@@ -16,14 +16,14 @@ pub(super) const OF_ATTENTION: [Quantity; 9] = [
     Quantity::K,
     Quantity::V,
     Quantity::Scores,
-    Quantity::Scaled,
+    Quantity::ScaledScores,
     Quantity::Weights,
 ];
 
-impl Build<'_> {
+impl ProgramBuilder<'_> {
     /// The feed-forward network, which follows attention or, where there is none, the input; the last of all steps so far
     /// (Vaswani et al. 2017, section 3.3; Shazeer 2020).
-    pub(super) fn feed_forward(
+    pub(super) fn add_feed_forward(
         &mut self,
         x: Option<StepId>,
         attention: Option<StepId>,
@@ -32,9 +32,9 @@ impl Build<'_> {
         use Quantity::{W1, W2, WGate};
         let options = &self.example.options;
         let has = |quantity| self.example.inputs.contains_key(&quantity);
-        self.check_norm(Part::FeedForward)?;
+        self.check_norm(NormSite::FeedForward)?;
         if !has(W1) {
-            return match self.asks_for_feed_forward() {
+            return match self.feed_forward_request() {
                 None => Ok(attention),
                 Some(found) => Err(tr!(
                     "{found}: expected inputs.W_1 too, with which the feed-forward network begins",
@@ -42,7 +42,7 @@ impl Build<'_> {
                 )),
             };
         }
-        let is_alone = !OF_ATTENTION.into_iter().any(has);
+        let is_alone = !ATTENTION_INPUTS.into_iter().any(has);
         let Some(from) = attention.or(x.filter(|_| is_alone)) else {
             return Err(tr!(
                 "inputs.W_1: expected what the feed-forward network is given: an output of attention, or X alone",
@@ -59,12 +59,12 @@ impl Build<'_> {
             return Err(tr!("inputs.b_gate: expected inputs.W_gate too", "inputs.b_gate: inputs.W_gate も必要です"));
         }
         let source = match options.norm_2 {
-            Some(NormOrder::Pre) => self.norm(from, Norm2, Part::FeedForward)?,
+            Some(NormOrder::Pre) => self.add_norm(from, Norm2, NormSite::FeedForward)?,
             _ => from,
         };
-        let Some(inner) = self.projected(source, [W1, B1, Inner])? else { return Ok(attention) };
-        let mut last = self.program.compute(Activated, None, Operation::Activated { of: inner, activation })?;
-        if let Some(gate) = self.projected(source, [WGate, BGate, Gate])? {
+        let Some(inner) = self.project(source, [W1, B1, Inner])? else { return Ok(attention) };
+        let mut last = self.program.add_computed(Activated, None, Operation::Activation { of: inner, activation })?;
+        if let Some(gate) = self.project(source, [WGate, BGate, Gate])? {
             let (expected, found) = (self.shape(inner).1, self.shape(gate).1);
             if expected != found {
                 return Err(tr!(
@@ -72,9 +72,9 @@ impl Build<'_> {
                     "inputs.W_gate: W_1 と同じく {expected} 列が必要ですが、{found} 列です"
                 ));
             }
-            last = self.program.compute(Gated, None, Operation::Hadamard([last, gate]))?;
+            last = self.program.add_computed(Gated, None, Operation::Hadamard([last, gate]))?;
         }
-        let Some(output) = self.projected(last, [W2, B2, FeedForward])? else {
+        let Some(output) = self.project(last, [W2, B2, FeedForward])? else {
             return match has(B2) || options.norm_2.is_some() {
                 false => Ok(Some(last)),
                 true => Err(tr!(
@@ -83,11 +83,11 @@ impl Build<'_> {
                 )),
             };
         };
-        self.around(Some(from), output, Part::FeedForward, [Residual2, FinalNorm2]).map(Some)
+        self.add_residual_and_norm(Some(from), output, NormSite::FeedForward, [Residual2, FinalNorm2]).map(Some)
     }
 
     /// The first thing that is said of a feed-forward network, W_1 aside.
-    fn asks_for_feed_forward(&self) -> Option<String> {
+    fn feed_forward_request(&self) -> Option<String> {
         use Quantity::{B1, B2, BGate, Beta2, Gamma2, W2, WGate};
         let options = &self.example.options;
         let inputs = [Gamma2, Beta2, B1, WGate, BGate, W2, B2].into_iter();

@@ -1,8 +1,8 @@
 //! How a step follows, as formulas are written.
 
-use super::kind::StepKind;
-use super::operation::{Angles, Curve, NormGradient, Operation, StepId};
+use super::operation::{EntrywiseFunction, NormGradient, Operation, RotaryAngles, StepId};
 use super::program::Program;
+use super::step_kind::StepKind;
 use chumoku::nn::Pooling;
 use chumoku_kernels::Activation;
 
@@ -73,7 +73,7 @@ pub(super) fn latex_number(text: &str) -> String {
 }
 
 /// A factor as people write it: one over the root of a whole number, where it is that.
-pub(super) fn root_of(factor: f64) -> Option<usize> {
+pub(super) fn inverse_sqrt_of(factor: f64) -> Option<usize> {
     let n = (factor.powi(-2)).round();
     let is_root = (1.0..1e9).contains(&n) && factor > 0.0 && (factor - n.sqrt().recip()).abs() < 1e-15 * 4.0;
     is_root.then_some(n as usize)
@@ -86,16 +86,20 @@ pub(super) fn formula(program: &Program, id: StepId) -> Option<Formula> {
     let own = step.symbol();
     let [text, latex] = match &step.operation {
         Operation::Given => return None,
-        Operation::Sum([a, b]) => spell(&own, &[name(a), name(b)], ["{0} + {1}", "{0} + {1}"]),
-        Operation::Hadamard([a, b]) => spell(&own, &[name(a), name(b)], ["{0} ∘ {1}", "{0} \\odot {1}"]),
-        Operation::Product { factors: [a, b], bias: None } | Operation::Mixture([a, b]) => {
-            spell(&own, &[name(a), name(b)], ["{0} {1}", "{0} {1}"])
+        Operation::Sum([a, b]) => fill_templates(&own, &[name(a), name(b)], ["{0} + {1}", "{0} + {1}"]),
+        Operation::Hadamard([a, b]) => fill_templates(&own, &[name(a), name(b)], ["{0} ∘ {1}", "{0} \\odot {1}"]),
+        Operation::Product { factors: [a, b], bias: None } | Operation::WeightedSum([a, b]) => {
+            fill_templates(&own, &[name(a), name(b)], ["{0} {1}", "{0} {1}"])
         }
         Operation::Product { factors: [a, b], bias: Some(c) } => {
-            spell(&own, &[name(a), name(b), name(c)], ["{0} {1} + {2}", "{0} {1} + {2}"])
+            fill_templates(&own, &[name(a), name(b), name(c)], ["{0} {1} + {2}", "{0} {1} + {2}"])
         }
-        Operation::ProductTransposed([a, b]) => spell(&own, &[name(a), name(b)], ["{0} {1}ᵀ", "{0} {{1}}^{\\top}"]),
-        Operation::TransposedProduct([a, b]) => spell(&own, &[name(a), name(b)], ["{0}ᵀ {1}", "{{0}}^{\\top} {1}"]),
+        Operation::ProductTransposed([a, b]) => {
+            fill_templates(&own, &[name(a), name(b)], ["{0} {1}ᵀ", "{0} {{1}}^{\\top}"])
+        }
+        Operation::TransposedProduct([a, b]) => {
+            fill_templates(&own, &[name(a), name(b)], ["{0}ᵀ {1}", "{{0}}^{\\top} {1}"])
+        }
         Operation::ProductsTransposed { pairs, added } => {
             let letters: Vec<String> = pairs.iter().flatten().chain(added).map(name).collect();
             let place = |i: usize| format!("{{{i}}}");
@@ -107,80 +111,84 @@ pub(super) fn formula(program: &Program, id: StepId) -> Option<Formula> {
                 let plain = (2 * pairs.len()..letters.len()).map(place);
                 (0..pairs.len()).map(pair).chain(plain).collect::<Vec<_>>().join(" + ")
             });
-            spell(&own, &letters, [&text, &latex])
+            fill_templates(&own, &letters, [&text, &latex])
         }
         Operation::Difference { of: [a, b], over } => match *over == 1.0 {
-            true => spell(&own, &[name(a), name(b)], ["{0} − {1}", "{0} - {1}"]),
-            false => spell(&own, &[name(a), name(b)], ["({0} − {1}) / n", "({0} - {1}) / n"]),
+            true => fill_templates(&own, &[name(a), name(b)], ["{0} − {1}", "{0} - {1}"]),
+            false => fill_templates(&own, &[name(a), name(b)], ["({0} − {1}) / n", "({0} - {1}) / n"]),
         },
-        Operation::SoftmaxGradient { shares, gradient } => spell(
+        Operation::SoftmaxGradient { shares, gradient } => fill_templates(
             &own,
             &[name(shares), name(gradient)],
             ["{0} ∘ ({1} − Σⱼ {0} ∘ {1})", "{0}\\odot\\,({1}-\\sum_j{0}\\odot\\,{1})"],
         ),
-        Operation::Spread { of, rows, over } => match *over == *rows as f64 {
-            true => spell(&own, &[name(of)], ["{0} / n", "{0} / n"]),
-            false => spell(&own, &[name(of)], ["{0} / √n", "{0} / \\sqrt{n}"]),
+        Operation::BroadcastRow { of, rows, over } => match *over == *rows as f64 {
+            true => fill_templates(&own, &[name(of)], ["{0} / n", "{0} / n"]),
+            false => fill_templates(&own, &[name(of)], ["{0} / √n", "{0} / \\sqrt{n}"]),
         },
-        Operation::ColumnSums(of) => spell(&own, &[name(of)], ["Σᵢ {0}", "\\textstyle\\sum_i {0}"]),
+        Operation::ColumnSums(of) => fill_templates(&own, &[name(of)], ["Σᵢ {0}", "\\textstyle\\sum_i {0}"]),
         Operation::Columns { of, range } => {
             let (first, last) = (range.start + 1, range.end);
-            spell(
+            fill_templates(
                 &own,
                 &[name(of), first.to_string(), last.to_string()],
                 ["{0}(:, {1}…{2})", "\\left({0}\\right)_{:,\\,{1}\\ldots{2}}"],
             )
         }
-        Operation::Turned { of, angles, is_back } => {
+        Operation::Rotary { of, angles, is_back } => {
             let (letter, power) = match angles {
-                Angles::Given(speeds) => (name(speeds), ["", ""]),
-                Angles::Base(base) => (base.to_string(), ["^(−2i/d_k)", "^{-2i/d_k}"]),
+                RotaryAngles::Given(speeds) => (name(speeds), ["", ""]),
+                RotaryAngles::Base(base) => (base.to_string(), ["^(−2i/d_k)", "^{-2i/d_k}"]),
             };
             let [minus, dash] = if *is_back { ["−", "-"] } else { [""; 2] };
             let text = format!("rotate({{0}}; {minus}position · {{1}}{})", power[0]);
             let latex =
                 format!("\\mathrm{{rotate}}\\left({{0}};\\ {dash}\\mathrm{{position}}\\cdot {{1}}{}\\right)", power[1]);
-            spell(&own, &[name(of), letter], [&text, &latex])
+            fill_templates(&own, &[name(of), letter], [&text, &latex])
         }
-        Operation::Scaled { of, factor } => match root_of(*factor) {
-            Some(1) => spell(&own, &[name(of)], ["{0}", "{0}"]),
-            Some(n) => spell(&own, &[name(of), n.to_string()], ["{0} / √{1}", "{0} / \\sqrt{{1}}"]),
-            None => spell(&own, &[name(of), factor.to_string()], ["{1} · {0}", "{1} \\cdot {0}"]),
+        Operation::Scale { of, factor } => match inverse_sqrt_of(*factor) {
+            Some(1) => fill_templates(&own, &[name(of)], ["{0}", "{0}"]),
+            Some(n) => fill_templates(&own, &[name(of), n.to_string()], ["{0} / √{1}", "{0} / \\sqrt{{1}}"]),
+            None => fill_templates(&own, &[name(of), factor.to_string()], ["{1} · {0}", "{1} \\cdot {0}"]),
         },
-        Operation::Biased { of, .. } => spell(&own, &[name(of)], ["{0} + b", "{0} + b"]),
-        Operation::Masked { of, .. } => spell(&own, &[name(of)], ["{0} + (0 | −∞)", "{0} + (0 \\mid -\\infty)"]),
-        Operation::Largest(of) => spell(&own, &[name(of)], ["maxⱼ {0}", "\\max_j {0}"]),
-        Operation::Exponentials { of, largest: Some(m) } => {
-            spell(&own, &[name(of), name(m)], ["exp({0} − {1})", "\\exp({0} - {1})"])
+        Operation::AddBias { of, .. } => fill_templates(&own, &[name(of)], ["{0} + b", "{0} + b"]),
+        Operation::Mask { of, .. } => fill_templates(&own, &[name(of)], ["{0} + (0 | −∞)", "{0} + (0 \\mid -\\infty)"]),
+        Operation::RowMax(of) => fill_templates(&own, &[name(of)], ["maxⱼ {0}", "\\max_j {0}"]),
+        Operation::Exp { of, largest: Some(m) } => {
+            fill_templates(&own, &[name(of), name(m)], ["exp({0} − {1})", "\\exp({0} - {1})"])
         }
-        Operation::Exponentials { of, largest: None } => spell(&own, &[name(of)], ["exp({0})", "\\exp({0})"]),
-        Operation::RowSums(of) => spell(&own, &[name(of)], ["Σⱼ {0}", "\\textstyle\\sum_j {0}"]),
-        Operation::Shares { of, sums } => spell(&own, &[name(of), name(sums)], ["{0} / {1}", "{0} / {1}"]),
-        Operation::OneHot(of) => {
-            spell(&own, &[name(of)], ["onehot(argmaxⱼ {0})", "\\mathrm{onehot}\\left(\\arg\\max_j {0}\\right)"])
+        Operation::Exp { of, largest: None } => fill_templates(&own, &[name(of)], ["exp({0})", "\\exp({0})"]),
+        Operation::RowSums(of) => fill_templates(&own, &[name(of)], ["Σⱼ {0}", "\\textstyle\\sum_j {0}"]),
+        Operation::DivideByRowSums { of, sums } => {
+            fill_templates(&own, &[name(of), name(sums)], ["{0} / {1}", "{0} / {1}"])
         }
-        Operation::Joined(parts) => {
+        Operation::OneHot(of) => fill_templates(
+            &own,
+            &[name(of)],
+            ["onehot(argmaxⱼ {0})", "\\mathrm{onehot}\\left(\\arg\\max_j {0}\\right)"],
+        ),
+        Operation::Concat(parts) => {
             let names: Vec<String> = parts.iter().map(name).collect();
             match &names[..] {
                 [first, .., last] if names.len() > 2 => {
-                    spell(&own, &[first.clone(), last.clone()], ["[{0} … {1}]", "[\\,{0}\\ \\cdots\\ {1}\\,]"])
+                    fill_templates(&own, &[first.clone(), last.clone()], ["[{0} … {1}]", "[\\,{0}\\ \\cdots\\ {1}\\,]"])
                 }
-                _ => spell(&own, &[names.join(" ")], ["[{0}]", "[\\,{0}\\,]"]),
+                _ => fill_templates(&own, &[names.join(" ")], ["[{0}]", "[\\,{0}\\,]"]),
             }
         }
-        Operation::RmsNormalised { of, gamma, .. } => match gamma {
-            Some(gamma) => spell(
+        Operation::RmsNorm { of, gamma, .. } => match gamma {
+            Some(gamma) => fill_templates(
                 &own,
                 &[name(of), name(gamma)],
                 ["{1} · {0} / √(mean({0}²) + ε)", "{1} \\odot \\frac{{0}}{\\sqrt{\\overline{{0}^2} + \\varepsilon}}"],
             ),
-            None => spell(
+            None => fill_templates(
                 &own,
                 &[name(of)],
                 ["{0} / √(mean({0}²) + ε)", "\\frac{{0}}{\\sqrt{\\overline{{0}^2} + \\varepsilon}}"],
             ),
         },
-        Operation::Pooled { of, ways } => {
+        Operation::Pool { of, ways } => {
             let each: Vec<[&str; 2]> = ways
                 .iter()
                 .map(|way| match way {
@@ -192,21 +200,25 @@ pub(super) fn formula(program: &Program, id: StepId) -> Option<Formula> {
                 })
                 .collect();
             match &each[..] {
-                [one] => spell(&own, &[name(of)], *one),
+                [one] => fill_templates(&own, &[name(of)], *one),
                 all => {
                     let joined =
                         |i: usize, between: &str| all.iter().map(|way| way[i]).collect::<Vec<_>>().join(between);
                     let [text, latex] = [joined(0, "; "), joined(1, ",\\ ")];
-                    spell(&own, &[name(of)], [&format!("[{text}]"), &format!("[\\,{latex}\\,]")])
+                    fill_templates(&own, &[name(of)], [&format!("[{text}]"), &format!("[\\,{latex}\\,]")])
                 }
             }
         }
-        Operation::Activated { of, activation } => spell(&own, &[name(of)], activated(*activation)),
-        Operation::Tanh(of) => spell(&own, &[name(of)], ["tanh({0})", "\\tanh({0})"]),
-        Operation::Before(before) => {
+        Operation::Activation { of, activation } => fill_templates(&own, &[name(of)], activation_formula(*activation)),
+        Operation::Tanh(of) => fill_templates(&own, &[name(of)], ["tanh({0})", "\\tanh({0})"]),
+        Operation::Recurrence(before) => {
             let first = before.first[usize::from(before.is_state)].map_or("0".to_owned(), |id| name(&id));
-            let letters = [first, step.kind.symbol(before.of().symbol(), "")];
-            spell(&own, &letters, ["[{0}; {1}(1…n−1, :)]", "[\\,{0};\\ \\left({1}\\right)_{1\\ldots n-1,:}\\,]"])
+            let letters = [first, step.kind.symbol(before.source_quantity().symbol(), "")];
+            fill_templates(
+                &own,
+                &letters,
+                ["[{0}; {1}(1…n−1, :)]", "[\\,{0};\\ \\left({1}\\right)_{1\\ldots n-1,:}\\,]"],
+            )
         }
         Operation::Gate { terms, width, is_tanh } => {
             let mut letters = Vec::new();
@@ -225,40 +237,46 @@ pub(super) fn formula(program: &Program, id: StepId) -> Option<Formula> {
             });
             let [text, latex] = if *is_tanh { ["tanh", "\\tanh"] } else { ["σ", "\\sigma"] };
             let [text, latex] = [(text, 0), (latex, 1)].map(|(f, i)| format!("{f}({} + {})", first[i], second[i]));
-            spell(&own, &letters, [&text, &latex])
+            fill_templates(&own, &letters, [&text, &latex])
         }
-        Operation::Gated { pairs: [[a, b], [c, d]], is_complement } => {
+        Operation::GatedSum { pairs: [[a, b], [c, d]], is_complement } => {
             let letters = [name(a), name(b), name(c), name(d)];
             match is_complement {
-                true => spell(&own, &letters, ["(1 − {0}) ∘ {1} + {2} ∘ {3}", "(1-{0})\\odot\\,{1}+{2}\\odot\\,{3}"]),
-                false => spell(&own, &letters, ["{0} ∘ {1} + {2} ∘ {3}", "{0}\\odot\\,{1}+{2}\\odot\\,{3}"]),
+                true => fill_templates(
+                    &own,
+                    &letters,
+                    ["(1 − {0}) ∘ {1} + {2} ∘ {3}", "(1-{0})\\odot\\,{1}+{2}\\odot\\,{3}"],
+                ),
+                false => fill_templates(&own, &letters, ["{0} ∘ {1} + {2} ∘ {3}", "{0}\\odot\\,{1}+{2}\\odot\\,{3}"]),
             }
         }
-        Operation::Later(later) => {
-            let letter = StepKind::Gradient.symbol(later.before.by().symbol(), "");
-            spell(&own, &[letter], ["[{0}(2…n, :); 0]", "[\\,\\left({0}\\right)_{2\\ldots n,:};\\ 0\\,]"])
+        Operation::RecurrenceGradient(later) => {
+            let letter = StepKind::Gradient.symbol(later.recurrence.result_quantity().symbol(), "");
+            fill_templates(&own, &[letter], ["[{0}(2…n, :); 0]", "[\\,\\left({0}\\right)_{2\\ldots n,:};\\ 0\\,]"])
         }
         Operation::GateGradient { gate, gradient, is_tanh } => {
             let letters = [name(gradient), name(gate)];
             match is_tanh {
-                true => spell(&own, &letters, ["{0} ∘ (1 − {1}²)", "{0}\\odot\\,(1-{{1}}^2)"]),
-                false => spell(&own, &letters, ["{0} ∘ {1} ∘ (1 − {1})", "{0}\\odot\\,{1}\\odot\\,(1-{1})"]),
+                true => fill_templates(&own, &letters, ["{0} ∘ (1 − {1}²)", "{0}\\odot\\,(1-{{1}}^2)"]),
+                false => fill_templates(&own, &letters, ["{0} ∘ {1} ∘ (1 − {1})", "{0}\\odot\\,{1}\\odot\\,(1-{1})"]),
             }
         }
-        Operation::Complement([a, g]) => spell(&own, &[name(a), name(g)], ["(1 − {0}) ∘ {1}", "(1-{0})\\odot\\,{1}"]),
-        Operation::Between { gradient, of: [a, b] } => {
-            spell(&own, &[name(gradient), name(a), name(b)], ["{0} ∘ ({1} − {2})", "{0}\\odot\\,({1}-{2})"])
+        Operation::ComplementProduct([a, g]) => {
+            fill_templates(&own, &[name(a), name(g)], ["(1 − {0}) ∘ {1}", "(1-{0})\\odot\\,{1}"])
         }
-        Operation::Logarithms(of) => spell(&own, &[name(of)], ["ln {0}", "\\ln {0}"]),
+        Operation::DifferenceProduct { gradient, of: [a, b] } => {
+            fill_templates(&own, &[name(gradient), name(a), name(b)], ["{0} ∘ ({1} − {2})", "{0}\\odot\\,({1}-{2})"])
+        }
+        Operation::Log(of) => fill_templates(&own, &[name(of)], ["ln {0}", "\\ln {0}"]),
         Operation::CrossEntropy { target, logarithms } => {
             let pattern = match program.value(*target).nrows() {
                 1 => ["−Σⱼ {0} {1}", "-\\textstyle\\sum_j {0} {1}"],
                 _ => ["−Σᵢⱼ {0} {1} / n", "-\\textstyle\\sum_{i,j} {0} {1} / n"],
             };
-            spell(&own, &[name(target), name(logarithms)], pattern)
+            fill_templates(&own, &[name(target), name(logarithms)], pattern)
         }
-        Operation::UnitLength(of) => spell(&own, &[name(of)], ["{0} / ‖{0}‖", "{0}/\\lVert {0} \\rVert"]),
-        Operation::Normalised { of, gamma, beta, .. } => {
+        Operation::UnitLength(of) => fill_templates(&own, &[name(of)], ["{0} / ‖{0}‖", "{0}/\\lVert {0} \\rVert"]),
+        Operation::LayerNorm { of, gamma, beta, .. } => {
             let ([before, after], mut letters) = ([gamma, beta], vec![name(of)]);
             let mut place = |id: &Option<StepId>| {
                 letters.extend(id.iter().map(name));
@@ -271,22 +289,22 @@ pub(super) fn formula(program: &Program, id: StepId) -> Option<Formula> {
             };
             let text = around("({0} − μ) / √(σ² + ε)", "·");
             let latex = around("\\frac{{0} - \\mu}{\\sqrt{\\sigma^2 + \\varepsilon}}", "\\odot");
-            spell(&own, &letters, [&text, &latex])
+            fill_templates(&own, &letters, [&text, &latex])
         }
-        Operation::Slope { of, curve } => spell(&own, &[name(of)], slope(*curve)),
-        Operation::NormGradient(made) => norm_gradient(program, &own, made),
-        Operation::ColumnProducts([a, b]) => {
-            spell(&own, &[name(a), name(b)], ["Σᵢ {0} ∘ {1}", "\\textstyle\\sum_i {0}\\odot {1}"])
+        Operation::ActivationDerivative { of, curve } => fill_templates(&own, &[name(of)], derivative_formula(*curve)),
+        Operation::NormGradient(made) => norm_gradient_formula(program, &own, made),
+        Operation::ColumnDotProducts([a, b]) => {
+            fill_templates(&own, &[name(a), name(b)], ["Σᵢ {0} ∘ {1}", "\\textstyle\\sum_i {0}\\odot {1}"])
         }
-        Operation::Placed { of, gradient, way } => {
+        Operation::PoolingGradient { of, gradient, way } => {
             let pattern = match way {
                 Pooling::First => ["{0} · [i = 1]", "{0}\\ [i = 1]"],
                 Pooling::Last => ["{0} · [i = n]", "{0}\\ [i = n]"],
                 _ => ["{0} · [i = argmaxᵢ {1}]", "{0}\\ [i = \\arg\\max_i {1}]"],
             };
-            spell(&own, &[name(gradient), name(of)], pattern)
+            fill_templates(&own, &[name(gradient), name(of)], pattern)
         }
-        Operation::UnitGradient { of, unit, gradient } => spell(
+        Operation::UnitGradient { of, unit, gradient } => fill_templates(
             &own,
             &[name(of), name(unit), name(gradient)],
             [
@@ -294,37 +312,41 @@ pub(super) fn formula(program: &Program, id: StepId) -> Option<Formula> {
                 "({2} - {1}\\,\\textstyle\\sum_j {1}\\odot {2}) / \\lVert {0} \\rVert",
             ],
         ),
-        Operation::SoftmaxJacobian { shares, row } => spell(
+        Operation::SoftmaxJacobian { shares, row } => fill_templates(
             &own,
             &[name(shares), (row + 1).to_string()],
             ["diag(a) − aᵀ a, a = {0}({1}, :)", "\\mathrm{diag}(a) - {a}^{\\top} a,\\ a = \\left({0}\\right)_{{1},:}"],
         ),
         Operation::Moment { before, gradient, keep, is_square } => {
-            let letters = [name(gradient), short(*keep), before.as_ref().map_or_else(String::new, &name)];
+            let letters = [name(gradient), format_setting(*keep), before.as_ref().map_or_else(String::new, &name)];
             let [text, latex] = match is_square {
                 true => ["(1 − {1}) · {0}²", "(1 - {1})\\,({0})^2"],
                 false => ["(1 − {1}) · {0}", "(1 - {1})\\,{0}"],
             };
             match before {
-                Some(_) => {
-                    spell(&own, &letters, [&format!("{{1}} · {{2}} + {text}"), &format!("{{1}}\\,{{2}} + {latex}")])
-                }
-                None => spell(&own, &letters, [text, latex]),
+                Some(_) => fill_templates(
+                    &own,
+                    &letters,
+                    [&format!("{{1}} · {{2}} + {text}"), &format!("{{1}}\\,{{2}} + {latex}")],
+                ),
+                None => fill_templates(&own, &letters, [text, latex]),
             }
         }
-        Operation::Corrected { of, keep, step } => {
-            spell(&own, &[name(of), short(*keep), step.to_string()], ["{0} / (1 − {1}^{2})", "{0} / (1 - {1}^{{2}})"])
-        }
-        Operation::Update { moments: [m, v], rate, epsilon } => spell(
+        Operation::BiasCorrection { of, keep, step } => fill_templates(
             &own,
-            &[name(m), name(v), short(*rate), short(*epsilon)],
+            &[name(of), format_setting(*keep), step.to_string()],
+            ["{0} / (1 − {1}^{2})", "{0} / (1 - {1}^{{2}})"],
+        ),
+        Operation::AdamUpdate { moments: [m, v], rate, epsilon } => fill_templates(
+            &own,
+            &[name(m), name(v), format_setting(*rate), format_setting(*epsilon)],
             ["{2} · {0} / (√{1} + {3})", "{2}\\cdot {0} / (\\sqrt{{1}} + {3})"],
         ),
-        Operation::Stepped { of, update, rate, weight_decay } => match *weight_decay == 0.0 {
-            true => spell(&own, &[name(of), name(update)], ["{0} − {1}", "{0} - {1}"]),
-            false => spell(
+        Operation::AdamWStep { of, update, rate, weight_decay } => match *weight_decay == 0.0 {
+            true => fill_templates(&own, &[name(of), name(update)], ["{0} − {1}", "{0} - {1}"]),
+            false => fill_templates(
                 &own,
-                &[name(of), name(update), short(*rate), short(*weight_decay)],
+                &[name(of), name(update), format_setting(*rate), format_setting(*weight_decay)],
                 ["(1 − {2} · {3}) · {0} − {1}", "(1 - {2}\\cdot {3})\\,{0} - {1}"],
             ),
         },
@@ -333,7 +355,7 @@ pub(super) fn formula(program: &Program, id: StepId) -> Option<Formula> {
 }
 
 /// What an activation is, in both spellings.
-fn activated(activation: Activation) -> [&'static str; 2] {
+fn activation_formula(activation: Activation) -> [&'static str; 2] {
     match activation {
         Activation::Relu => ["max(0, {0})", "\\max(0, {0})"],
         Activation::Gelu => [
@@ -350,30 +372,32 @@ fn activated(activation: Activation) -> [&'static str; 2] {
 }
 
 /// A setting: a small one by its power of ten.
-fn short(x: f64) -> String {
+fn format_setting(x: f64) -> String {
     if x != 0.0 && x.abs() < 1e-3 { format!("{x:e}") } else { x.to_string() }
 }
 
 /// What a derivative is, in both spellings.
-fn slope(curve: Curve) -> [&'static str; 2] {
+fn derivative_formula(curve: EntrywiseFunction) -> [&'static str; 2] {
     match curve {
-        Curve::Tanh => ["1 − tanh²({0})", "1 - \\tanh^2({0})"],
-        Curve::Activation(Activation::Relu) => ["[{0} > 0]", "\\left[{0} > 0\\right]"],
-        Curve::Activation(Activation::Gelu) => ["Φ({0}) + {0} · φ({0})", "\\Phi({0}) + {0}\\,\\varphi({0})"],
-        Curve::Activation(Activation::GeluTanh) => [
+        EntrywiseFunction::Tanh => ["1 − tanh²({0})", "1 - \\tanh^2({0})"],
+        EntrywiseFunction::Activation(Activation::Relu) => ["[{0} > 0]", "\\left[{0} > 0\\right]"],
+        EntrywiseFunction::Activation(Activation::Gelu) => {
+            ["Φ({0}) + {0} · φ({0})", "\\Phi({0}) + {0}\\,\\varphi({0})"]
+        }
+        EntrywiseFunction::Activation(Activation::GeluTanh) => [
             "(1 + t)/2 + {0}/2 · (1 − t²) · √(2/π) · (1 + 0.134145 {0}²), t = tanh(√(2/π)({0} + 0.044715 {0}³))",
             "\\tfrac{1}{2}(1 + t) + \\tfrac{1}{2}{0}\\,(1 - t^2)\\sqrt{2/\\pi}\\,(1 + 0.134145\\,{0}^2),\\ t = \
              \\tanh\\left(\\sqrt{2/\\pi}\\,({0} + 0.044715\\,{0}^3)\\right)",
         ],
-        Curve::Activation(Activation::Silu) => {
+        EntrywiseFunction::Activation(Activation::Silu) => {
             ["σ({0}) · (1 + {0} · (1 − σ({0})))", "\\sigma({0})\\left(1 + {0}\\,(1 - \\sigma({0}))\\right)"]
         }
-        Curve::Activation(_) => ["f′({0})", "f'({0})"],
+        EntrywiseFunction::Activation(_) => ["f′({0})", "f'({0})"],
     }
 }
 
 /// The gradient of what is normalised.
-fn norm_gradient(program: &Program, own: &str, made: &NormGradient) -> [String; 2] {
+fn norm_gradient_formula(program: &Program, own: &str, made: &NormGradient) -> [String; 2] {
     let NormGradient { of, plain, gamma, gradient, is_rms, .. } = made;
     let mut letters = [*of, *plain, *gradient].map(|id| program.step(id).symbol()).to_vec();
     letters.extend(gamma.map(|gamma| program.step(gamma).symbol()));
@@ -390,11 +414,11 @@ fn norm_gradient(program: &Program, own: &str, made: &NormGradient) -> [String; 
     let latex = format!(
         "\\frac{{{g_latex}{centre_latex} - {{1}}\\,\\overline{{{g_latex}\\odot {{1}}}}}}{{\\sqrt{{{under_latex}}}}}"
     );
-    spell(own, &letters, [&text, &latex])
+    fill_templates(own, &letters, [&text, &latex])
 }
 
 /// Puts letters in their places, in both spellings: `{0}` is the first.
-fn spell(own: &str, letters: &[String], [text, latex]: [&str; 2]) -> [String; 2] {
+fn fill_templates(own: &str, letters: &[String], [text, latex]: [&str; 2]) -> [String; 2] {
     // In one pass: a letter may itself hold braces and a digit.
     let put = |pattern: &str, spelt: &dyn Fn(&str) -> String| {
         let mut done = String::new();

@@ -1,13 +1,13 @@
 //! A matrix as a table of texts: labels, numbers, and what of them is shown.
 
-use super::quantity::Axis;
-use super::shown::{Trace, TraceStep};
-use crate::cut;
-use chumoku::lang::clean;
+use super::quantity::MatrixAxis;
+use super::trace_steps::{Trace, TraceStep};
+use crate::truncate;
+use chumoku::lang::show_controls;
 use ndarray::Array2;
 
 /// A table of a step's numbers.
-pub(super) struct Grid {
+pub(super) struct NumberGrid {
     pub(super) rows: Vec<String>,
     pub(super) columns: Vec<String>,
     /// The numbers, as many as are shown.
@@ -18,14 +18,14 @@ pub(super) struct Grid {
     pub(super) size: [usize; 2],
 }
 
-impl Grid {
+impl NumberGrid {
     /// At most so many rows and columns of a step's matrix.
-    pub(super) fn of(trace: &Trace, step: &TraceStep, most: [usize; 2], digits: usize) -> Grid {
+    pub(super) fn new(trace: &Trace, step: &TraceStep, most: [usize; 2], digits: usize) -> NumberGrid {
         let size = [step.value.nrows(), step.value.ncols()];
         let shown = [size[0].min(most[0]), size[1].min(most[1])];
-        let write = number_of(&step.value, digits);
+        let write = number_format(&step.value, digits);
         let labels = |axis: usize| (0..shown[axis]).map(|i| label(trace, step.axes()[axis], i)).collect();
-        Grid {
+        NumberGrid {
             rows: labels(0),
             columns: labels(1),
             cells: (0..shown[0]).map(|i| (0..shown[1]).map(|j| write(step.value[[i, j]])).collect()).collect(),
@@ -36,45 +36,45 @@ impl Grid {
 }
 
 /// Columns of a terminal that a word takes at most.
-const LABEL: usize = 24;
+const MAX_LABEL_WIDTH: usize = 24;
 
 /// What a row or column is called: its number, and its word where it has one.
-pub(super) fn label(trace: &Trace, axis: Axis, index: usize) -> String {
+pub(super) fn label(trace: &Trace, axis: MatrixAxis, index: usize) -> String {
     let words = match axis {
-        Axis::Queries => &trace.tokens,
-        Axis::Keys => &trace.key_tokens,
-        Axis::Classes => &trace.classes,
-        Axis::One => return String::new(),
+        MatrixAxis::Queries => &trace.tokens,
+        MatrixAxis::Keys => &trace.key_tokens,
+        MatrixAxis::Classes => &trace.classes,
+        MatrixAxis::One => return String::new(),
         _ => return (index + 1).to_string(),
     };
     match words.get(index) {
-        Some(word) => format!("{} {}", index + 1, cut(&clean(word), LABEL)),
+        Some(word) => format!("{} {}", index + 1, truncate(&show_controls(word), MAX_LABEL_WIDTH)),
         None => (index + 1).to_string(),
     }
 }
 
 /// Writes the numbers of a matrix: all whole where they are, else all with as many decimals, before a power of ten where the
 /// largest is very large or so small that no more than a digit would be seen.
-pub(super) fn number_of(matrix: &Array2<f64>, digits: usize) -> impl Fn(f64) -> String + use<> {
+pub(super) fn number_format(matrix: &Array2<f64>, digits: usize) -> impl Fn(f64) -> String + use<> {
     let whole = matrix.iter().all(|x| !x.is_finite() || (x.fract() == 0.0 && x.abs() < 1e9));
-    let far = is_far(matrix, digits);
+    let far = needs_exponent(matrix, digits);
     move |x| match (whole, far) {
-        _ if !x.is_finite() => odd(x),
+        _ if !x.is_finite() => format_non_finite(x),
         (true, _) => format!("{}", x + 0.0),
-        (false, false) => fixed(x, digits),
+        (false, false) => format_fixed(x, digits),
         (false, true) => format!("{x:.digits$e}"),
     }
 }
 
 /// Whether the largest of a matrix's numbers is very large, or hardly seen with so many decimals. What is left of numbers that
 /// cancel each other is none of these.
-pub(super) fn is_far(matrix: &Array2<f64>, digits: usize) -> bool {
+pub(super) fn needs_exponent(matrix: &Array2<f64>, digits: usize) -> bool {
     let largest = matrix.iter().filter(|x| x.is_finite()).fold(0.0f64, |most, x| most.max(x.abs()));
     largest >= 1e9 || (largest > 1e-15 && largest < 10f64.powi(1 - digits as i32))
 }
 
 /// With so many decimals, and no minus before nothing.
-fn fixed(x: f64, digits: usize) -> String {
+fn format_fixed(x: f64, digits: usize) -> String {
     let text = format!("{x:.digits$}");
     match text.strip_prefix('-') {
         Some(rest) if rest.chars().all(|c| c == '0' || c == '.') => rest.to_owned(),
@@ -83,9 +83,9 @@ fn fixed(x: f64, digits: usize) -> String {
 }
 
 /// A number in an expression: whole numbers stay whole, small ones keep their digits.
-pub(super) fn plain(x: f64, digits: usize) -> String {
+pub(super) fn format_plain(x: f64, digits: usize) -> String {
     if !x.is_finite() {
-        return odd(x);
+        return format_non_finite(x);
     }
     if x.fract() == 0.0 && x.abs() < 1e9 {
         return format!("{}", x + 0.0);
@@ -93,10 +93,10 @@ pub(super) fn plain(x: f64, digits: usize) -> String {
     if x.abs() >= 1e9 || x.abs() < 0.5 * 10f64.powi(-(digits as i32)) {
         return format!("{x:.2e}").replace(".00e", "e");
     }
-    fixed(x, digits)
+    format_fixed(x, digits)
 }
 
 /// What is not finite.
-pub(super) fn odd(x: f64) -> String {
+pub(super) fn format_non_finite(x: f64) -> String {
     if x.is_nan() { "NaN".into() } else { if x > 0.0 { "∞" } else { "-∞" }.into() }
 }

@@ -2,13 +2,13 @@
 //! be changed.
 
 use super::caption::Caption;
-use super::grid::Grid;
-use super::kind::StepKind;
-use super::shown::{Trace, TraceStep};
-use super::text::{Depth, TraceOptions};
+use super::grid::NumberGrid;
+use super::step_kind::StepKind;
+use super::text::{TraceDepth, TraceOptions};
+use super::trace_steps::{Trace, TraceStep};
 use super::words;
-use crate::{Lang, hash, marked_up};
-use chumoku::lang::clean_text;
+use crate::{Lang, escape_markup, hash};
+use chumoku::lang::show_controls_in_text;
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("trace.css");
@@ -16,22 +16,22 @@ const STYLE: &str = include_str!("trace.css");
 const SCRIPT: [&str; 2] = [include_str!("operations.js"), include_str!("trace.js")];
 
 /// Terms of a sum that are shown.
-const TERMS: usize = 64;
+const MAX_TERMS: usize = 64;
 /// Columns more than which are printed smaller.
-const WIDE: usize = 14;
+const MAX_NORMAL_COLUMNS: usize = 14;
 
 /// A text on one line, as markup.
-fn escaped(text: &str) -> String {
-    marked_up(&clean_text(text))
+fn escape_line(text: &str) -> String {
+    escape_markup(&show_controls_in_text(text))
 }
 
 /// A formula, or part of one, as markup: what stands after `_`, and the number of a head in brackets, is lowered.
-fn lowered(text: &str) -> String {
+fn with_subscripts(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some(at) = rest.find(['_', '[']) {
         let (before, after) = rest.split_at(at);
-        out.push_str(&marked_up(before));
+        out.push_str(&escape_markup(before));
         // A transposed matrix is no part of its index.
         let is_index = |c: char| c.is_alphanumeric() && c != 'ᵀ';
         let index = |text: &str| text.len() - text.trim_start_matches(is_index).len();
@@ -51,23 +51,23 @@ fn lowered(text: &str) -> String {
             out.push_str(sign);
             left = more;
         } else {
-            out.push_str(&format!("<sub>{}</sub>", marked_up(&parts.join(","))));
+            out.push_str(&format!("<sub>{}</sub>", escape_markup(&parts.join(","))));
         }
         rest = left;
     }
-    out + &marked_up(rest)
+    out + &escape_markup(rest)
 }
 
 /// A sentence in both languages, of which the page shows one.
-fn both(say: impl Fn(Lang) -> String) -> String {
-    [Lang::En, Lang::Ja].map(|lang| in_language(lang, &escaped(&say(lang)))).concat()
+fn bilingual_html(say: impl Fn(Lang) -> String) -> String {
+    [Lang::En, Lang::Ja].map(|lang| in_language(lang, &escape_line(&say(lang)))).concat()
 }
 
 /// A caption, in the language that is chosen where it has one of each.
-fn said(caption: &Caption) -> String {
+fn caption_html(caption: &Caption) -> String {
     match caption.japanese {
-        Some(_) => both(|lang| caption.of(lang).to_owned()),
-        None => escaped(&caption.text),
+        Some(_) => bilingual_html(|lang| caption.in_lang(lang).to_owned()),
+        None => escape_line(&caption.text),
     }
 }
 
@@ -85,7 +85,7 @@ impl Trace {
     pub fn to_html(&self, options: &TraceOptions) -> String {
         // Browsers turn CR LF into LF before they hash; a checkout may have done the reverse.
         let style = STYLE.replace("\r\n", "\n");
-        let program = self.program_json(options.digits, TERMS);
+        let program = self.program_json(options.digits, MAX_TERMS);
         let script = format!("(() => {{\n{}}})();\n", SCRIPT.concat()).replace("\r\n", "\n");
         let allowed = program.as_ref().map_or(String::new(), |_| format!("script-src '{}'; ", hash(&script)));
         let mut out = String::new();
@@ -101,54 +101,58 @@ impl Trace {
              <input type=\"radio\" name=\"lang\" id=\"ja\"{}><label for=\"ja\" lang=\"ja\">日本語</label></fieldset></header>\n",
             options.lang.code(),
             hash(&style),
-            escaped(&self.heading(options.lang)),
-            both(|lang| lang.pick("Skip to the steps", "計算の手順へ").into()),
+            escape_line(&self.heading(options.lang)),
+            bilingual_html(|lang| lang.pick("Skip to the steps", "計算の手順へ").into()),
             match self.place {
-                Some(_) => both(|lang| self.heading(lang)),
-                None => said(&self.title),
+                Some(_) => bilingual_html(|lang| self.heading(lang)),
+                None => caption_html(&self.title),
             },
-            said(&self.source),
+            caption_html(&self.source),
             checked(Lang::En),
             checked(Lang::Ja),
         );
         if let Some(cut) = self.cut {
-            let _ = writeln!(out, "<p class=\"note\">{}</p>", both(|lang| cut.to_text(lang)));
+            let _ = writeln!(out, "<p class=\"note\">{}</p>", bilingual_html(|lang| cut.describe(lang)));
         }
         if let Some(loss) = &self.loss {
-            let _ = writeln!(out, "<p class=\"note\">{}</p>", both(|lang| loss.to_text(lang)));
+            let _ = writeln!(out, "<p class=\"note\">{}</p>", bilingual_html(|lang| loss.to_text(lang)));
         }
         for agreement in &self.agreements {
-            let _ = writeln!(out, "<p class=\"note stale\">{}</p>", both(|lang| agreement.to_text(lang)));
+            let _ = writeln!(out, "<p class=\"note stale\">{}</p>", bilingual_html(|lang| agreement.to_text(lang)));
         }
         if program.is_some() {
             let _ = writeln!(
                 out,
                 "<div class=\"live\" id=\"live\" hidden><p class=\"note\">{}</p> <button type=\"button\" id=\"undo\" \
                  disabled>{}</button> <span id=\"bad\" role=\"status\" hidden>{}</span></div>",
-                both(|lang| words::can_be_changed(lang).into()),
-                both(|lang| lang.pick("Reset", "元に戻す").into()),
-                both(|lang| words::is_no_number(lang).into()),
+                bilingual_html(|lang| words::editing_note(lang).into()),
+                bilingual_html(|lang| lang.pick("Reset", "元に戻す").into()),
+                bilingual_html(|lang| words::invalid_entry_note(lang).into()),
             );
         }
         let names = self.steps.iter().enumerate();
         let links: String = names
             .map(|(i, step)| {
-                format!("<li><a href=\"#{}\">{}. {}</a></li>", step.anchor(), i + 1, lowered(&step.symbol))
+                format!("<li><a href=\"#{}\">{}. {}</a></li>", step.anchor(), i + 1, with_subscripts(&step.symbol))
             })
             .collect();
         let _ = writeln!(
             out,
             "<nav aria-labelledby=\"contents\"><span id=\"contents\">{}</span><ol>{links}</ol></nav>\n<main id=\"steps\" \
              tabindex=\"-1\">",
-            both(|lang| lang.pick("Steps", "計算の手順").into())
+            bilingual_html(|lang| lang.pick("Steps", "計算の手順").into())
         );
         for (i, step) in self.steps.iter().enumerate() {
             self.step_to_html(i, step, options, &mut out);
         }
         out.push_str("</main>\n");
-        let _ = writeln!(out, "<p class=\"note\">{}</p>", both(|lang| words::rounding(lang, options.digits)));
+        let _ = writeln!(
+            out,
+            "<p class=\"note\">{}</p>",
+            bilingual_html(|lang| words::rounding_note(lang, options.digits))
+        );
         if let Some(program) = program {
-            let program = crate::html::escape(&program.to_string());
+            let program = crate::html::escape_script_json(&program.to_string());
             let _ = writeln!(
                 out,
                 "<script type=\"application/json\" id=\"program\">{program}</script>\n<script>{script}</script>"
@@ -159,36 +163,40 @@ impl Trace {
     }
 
     fn step_to_html(&self, index: usize, step: &TraceStep, options: &TraceOptions, out: &mut String) {
-        let open = if options.depth == Depth::All { " open" } else { "" };
+        let open = if options.depth == TraceDepth::All { " open" } else { "" };
         let _ = write!(
             out,
             "<details{open} id=\"{}\"><summary><span class=\"shape\">{}</span><h2 id=\"{}-title\">{}. {}</h2></summary>\n<p \
              class=\"formula\">{}</p>\n",
             step.anchor(),
-            lowered(&format!("{}: {}", step.symbol, step.shape())),
+            with_subscripts(&format!("{}: {}", step.symbol, step.shape())),
             step.anchor(),
             index + 1,
-            both(|lang| step.title(lang)),
-            step.formula
-                .as_ref()
-                .map_or_else(|| both(|lang| step.given(lang).into()), |formula| lowered(&formula.text))
+            bilingual_html(|lang| step.title(lang)),
+            step.formula.as_ref().map_or_else(
+                || bilingual_html(|lang| step.given_text(lang).into()),
+                |formula| with_subscripts(&formula.text)
+            )
         );
-        let grid = Grid::of(self, step, [options.size; 2], options.digits);
+        let grid = NumberGrid::new(self, step, [options.size; 2], options.digits);
         let largest = step.value.iter().filter(|x| x.is_finite()).fold(0.0f64, |most, x| most.max(x.abs()));
         let more = if grid.is_cut[1] { "<td class=\"more\">…</td>" } else { "" };
         // What may be too wide for the screen is reached by the keyboard, and has the name of its step.
         let _ = writeln!(
             out,
             "<div class=\"scroll{}\" tabindex=\"0\" role=\"group\" aria-labelledby=\"{}-title\"><table>",
-            if grid.columns.len() > WIDE { " wide" } else { "" },
+            if grid.columns.len() > MAX_NORMAL_COLUMNS { " wide" } else { "" },
             step.anchor()
         );
-        let names: String =
-            grid.columns.iter().map(|name| format!("<th scope=\"col\"><bdi>{}</bdi></th>", escaped(name))).collect();
+        let names: String = grid
+            .columns
+            .iter()
+            .map(|name| format!("<th scope=\"col\"><bdi>{}</bdi></th>", escape_line(name)))
+            .collect();
         let _ = writeln!(out, "<thead><tr><td></td>{names}{more}</tr></thead>\n<tbody>");
         let marked = step.expansion.as_ref().map(|expansion| expansion.index);
         for (i, (label, row)) in grid.rows.iter().zip(&grid.cells).enumerate() {
-            let _ = write!(out, "<tr><th scope=\"row\"><bdi>{}</bdi></th>", escaped(label));
+            let _ = write!(out, "<tr><th scope=\"row\"><bdi>{}</bdi></th>", escape_line(label));
             for (j, cell) in row.iter().enumerate() {
                 let x = step.value[[i, j]];
                 let level = ((x.abs() / largest) * 8.0).round();
@@ -201,7 +209,7 @@ impl Trace {
                     classes = format!("{classes} at").trim_start().to_owned();
                 }
                 let class = if classes.is_empty() { String::new() } else { format!(" class=\"{classes}\"") };
-                let _ = write!(out, "<td{class}>{}</td>", escaped(cell));
+                let _ = write!(out, "<td{class}>{}</td>", escape_line(cell));
             }
             let _ = writeln!(out, "{more}</tr>");
         }
@@ -212,13 +220,17 @@ impl Trace {
         out.push_str("</tbody></table></div>\n");
         if grid.is_cut != [false; 2] {
             let shown = [grid.rows.len(), grid.columns.len()];
-            let _ = writeln!(out, "<p class=\"note\">{}</p>", both(|lang| words::cut(lang, shown, grid.size)));
+            let _ = writeln!(
+                out,
+                "<p class=\"note\">{}</p>",
+                bilingual_html(|lang| words::truncation_note(lang, shown, grid.size))
+            );
         }
         // The script writes all but the letter.
         let expanded = |lang: Lang| {
-            let text = step.expanded([options.digits, TERMS], false, lang)?;
+            let text = step.expanded([options.digits, MAX_TERMS], false, lang)?;
             let rest = text.strip_prefix(&step.symbol).unwrap_or(&text);
-            Some(format!("{}<span class=\"x\">{}</span>", lowered(&step.symbol), escaped(rest)))
+            Some(format!("{}<span class=\"x\">{}</span>", with_subscripts(&step.symbol), escape_line(rest)))
         };
         if let [Some(english), Some(japanese)] = [Lang::En, Lang::Ja].map(expanded) {
             let text = match english == japanese {
@@ -231,11 +243,11 @@ impl Trace {
         }
         let checks = step.checks.iter().map(|check| {
             let class = if check.holds { "" } else { " class=\"bad\"" };
-            format!("<li{class}>{}</li>", both(|lang| check.to_text(lang)))
+            format!("<li{class}>{}</li>", bilingual_html(|lang| check.to_text(lang)))
         });
-        let [english, japanese] = [Lang::En, Lang::Ja].map(|lang| words::looks_at(lang, self, step));
+        let [english, japanese] = [Lang::En, Lang::Ja].map(|lang| words::top_attention_sentences(lang, self, step));
         let says = english.iter().zip(&japanese).map(|(english, japanese)| {
-            format!("<li class=\"says\">{}</li>", both(|lang| lang.pick(english, japanese).into()))
+            format!("<li class=\"says\">{}</li>", bilingual_html(|lang| lang.pick(english, japanese).into()))
         });
         let items: String = checks.chain(says).collect();
         if !items.is_empty() {
@@ -264,7 +276,7 @@ impl TraceStep {
 
 #[cfg(test)]
 mod tests {
-    use super::lowered;
+    use super::with_subscripts;
 
     #[test]
     fn indices_are_lowered() {
@@ -275,7 +287,7 @@ mod tests {
             ("S_biased + (0 | −∞) < a_", "S<sub>biased</sub> + (0 | −∞) &lt; a_"),
         ];
         for (text, expected) in cases {
-            assert_eq!(lowered(text), expected);
+            assert_eq!(with_subscripts(text), expected);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! A trace as JSON: every number.
 
-use super::expansion::{Expansion, Form};
-use super::grid::plain;
-use super::shown::{Trace, TraceStep};
+use super::expansion::{Expansion, ExpansionForm};
+use super::grid::format_plain;
+use super::trace_steps::{Trace, TraceStep};
 use super::traced_loss::TracedLoss;
 use chumoku::explain::LossTarget;
 use chumoku::lang::Lang;
@@ -10,7 +10,7 @@ use ndarray::Array2;
 use serde_json::{Value, json};
 
 /// A number; what JSON has no number for is a text, as in worked examples.
-pub(super) fn number(x: f64) -> Value {
+pub(super) fn json_number(x: f64) -> Value {
     match x {
         x if x.is_finite() => x.into(),
         x if x.is_nan() => "nan".into(),
@@ -19,8 +19,8 @@ pub(super) fn number(x: f64) -> Value {
     }
 }
 
-pub(super) fn matrix(value: &Array2<f64>) -> Value {
-    value.rows().into_iter().map(|row| row.iter().copied().map(number).collect::<Value>()).collect()
+pub(super) fn json_matrix(value: &Array2<f64>) -> Value {
+    value.rows().into_iter().map(|row| row.iter().copied().map(json_number).collect::<Value>()).collect()
 }
 
 impl Trace {
@@ -33,9 +33,10 @@ impl Trace {
         let agreements = self.agreements.iter().map(|agreement| {
             let differences = agreement.largest_differences.iter();
             let differences: serde_json::Map<_, _> =
-                differences.map(|(name, x)| ((*name).into(), number(*x))).collect();
+                differences.map(|(name, x)| ((*name).into(), json_number(*x))).collect();
             let gradients = agreement.largest_gradient_differences.iter();
-            let gradients: serde_json::Map<_, _> = gradients.map(|(name, x)| ((*name).into(), number(*x))).collect();
+            let gradients: serde_json::Map<_, _> =
+                gradients.map(|(name, x)| ((*name).into(), json_number(*x))).collect();
             json!({
                 "precision": agreement.precision,
                 "largest_differences": differences,
@@ -48,12 +49,12 @@ impl Trace {
         });
         let cut = self.cut.map(|cut| {
             let part = if cut.is_end { "last" } else { "first" };
-            json!({ "read": cut.read, "tokens": cut.tokens, "part": part, "text": cut.to_text(lang) })
+            json!({ "read": cut.read, "tokens": cut.tokens, "part": part, "text": cut.describe(lang) })
         });
         json!({
             "title": self.heading(lang),
             "model": model,
-            "source": self.source.of(lang),
+            "source": self.source.in_lang(lang),
             "tokens": self.tokens,
             "key_tokens": self.key_tokens,
             "classes": self.classes,
@@ -76,7 +77,7 @@ impl TracedLoss {
         json!({
             "of": target,
             "class": class,
-            "value": number(self.value),
+            "value": json_number(self.value),
             "arriving": self.arriving,
             "partial": self.partial,
             "step": {
@@ -95,10 +96,9 @@ impl TracedLoss {
 
 impl TraceStep {
     fn to_json(&self, lang: Lang) -> Value {
-        let checks = self
-            .checks
-            .iter()
-            .map(|check| json!({ "text": check.to_text(lang), "value": number(check.value), "holds": check.holds }));
+        let checks = self.checks.iter().map(
+            |check| json!({ "text": check.to_text(lang), "value": json_number(check.value), "holds": check.holds }),
+        );
         json!({
             "name": self.name(),
             "kind": self.kind.name(),
@@ -107,9 +107,9 @@ impl TraceStep {
             "symbol": self.symbol,
             "formula": self.formula.as_ref().map(|formula| &formula.text),
             "latex": self.formula.as_ref().map(|formula| &formula.latex),
-            "letters": self.letters,
+            "letters": self.shape_letters,
             "shape": [self.value.nrows(), self.value.ncols()],
-            "matrix": matrix(&self.value),
+            "matrix": json_matrix(&self.value),
             "expansion": self.expansion.as_ref().map(Expansion::to_json),
             "checks": checks.collect::<Value>(),
         })
@@ -118,12 +118,15 @@ impl TraceStep {
 
 impl Expansion {
     fn to_json(&self) -> Value {
-        let full = |x: f64| plain(x, 17);
-        let spelling = super::expansion::Spelling { number: &full, is_latex: false, lang: Lang::En, terms: usize::MAX };
-        let mut object = json!({ "index": self.index, "text": self.spelt(&spelling), "result": number(self.result) });
-        if let Form::Products { terms, bias } = &self.form {
-            object["terms"] = terms.iter().map(|pair| pair.map(number).to_vec().into()).collect::<Vec<Value>>().into();
-            object["bias"] = bias.map(number).into();
+        let full = |x: f64| format_plain(x, 17);
+        let spelling =
+            super::expansion::ExpansionFormat { number: &full, is_latex: false, lang: Lang::En, terms: usize::MAX };
+        let mut object =
+            json!({ "index": self.index, "text": self.expression_text(&spelling), "result": json_number(self.result) });
+        if let ExpansionForm::Products { terms, bias } = &self.form {
+            object["terms"] =
+                terms.iter().map(|pair| pair.map(json_number).to_vec().into()).collect::<Vec<Value>>().into();
+            object["bias"] = bias.map(json_number).into();
         }
         object
     }

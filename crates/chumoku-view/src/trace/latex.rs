@@ -1,17 +1,17 @@
 //! A trace as a LaTeX document.
 
 use super::formula::{latex_number, latex_symbol};
-use super::grid::Grid;
-use super::shown::Trace;
-use super::text::{Depth, TraceOptions};
+use super::grid::NumberGrid;
+use super::text::{TraceDepth, TraceOptions};
+use super::trace_steps::Trace;
 use super::words;
-use chumoku::lang::clean_text;
+use chumoku::lang::show_controls_in_text;
 use std::fmt::Write;
 
 /// A text that means nothing to LaTeX.
-fn escaped(text: &str) -> String {
+fn escape_latex(text: &str) -> String {
     let mut out = String::new();
-    for c in clean_text(text).chars() {
+    for c in show_controls_in_text(text).chars() {
         match c {
             '\\' => out.push_str("\\textbackslash{}"),
             '~' => out.push_str("\\textasciitilde{}"),
@@ -39,11 +39,11 @@ fn escaped(text: &str) -> String {
 }
 
 /// What is wider than the page is drawn smaller.
-const FITTED: &str = "\\usepackage{graphicx}\n\\newsavebox{\\whole}\n\\newcommand{\\fitted}[1]{\\sbox{\\whole}{$\\displaystyle #1$}%\n\
+const FIT_TO_PAGE: &str = "\\usepackage{graphicx}\n\\newsavebox{\\whole}\n\\newcommand{\\fitted}[1]{\\sbox{\\whole}{$\\displaystyle #1$}%\n\
                       \\ifdim\\wd\\whole>\\linewidth\\resizebox{\\linewidth}{!}{\\usebox{\\whole}}\\else\\usebox{\\whole}\\fi}\n";
 
 /// Terms of a sum that are shown.
-const TERMS: usize = 6;
+const MAX_TERMS: usize = 6;
 
 impl Trace {
     /// The trace as a LaTeX document.
@@ -52,24 +52,27 @@ impl Trace {
     #[must_use]
     pub fn to_latex(&self, options: &TraceOptions) -> String {
         let TraceOptions { depth, lang, digits, size, .. } = *options;
-        let mut body = format!("\\section*{{{}}}\n", escaped(&self.heading(lang)));
+        let mut body = format!("\\section*{{{}}}\n", escape_latex(&self.heading(lang)));
         if !self.source.is_empty() {
-            let _ = writeln!(body, "{}\n", escaped(self.source.of(lang)));
+            let _ = writeln!(body, "{}\n", escape_latex(self.source.in_lang(lang)));
         }
         if let Some(cut) = self.cut {
-            let _ = writeln!(body, "{}\n", escaped(&cut.to_text(lang)));
+            let _ = writeln!(body, "{}\n", escape_latex(&cut.describe(lang)));
         }
         if let Some(loss) = &self.loss {
-            let _ = writeln!(body, "{}\n", escaped(&loss.to_text(lang)));
+            let _ = writeln!(body, "{}\n", escape_latex(&loss.to_text(lang)));
         }
         for (i, step) in self.steps.iter().enumerate() {
             let formula = match &step.formula {
                 Some(formula) => formula.latex.clone(),
                 None => latex_symbol(&step.symbol),
             };
-            let given =
-                if step.formula.is_none() { format!(" ({})", escaped(step.given(lang))) } else { String::new() };
-            let letters = step.letters.clone().map(|letter| match letter.split_once("d_") {
+            let given = if step.formula.is_none() {
+                format!(" ({})", escape_latex(step.given_text(lang)))
+            } else {
+                String::new()
+            };
+            let letters = step.shape_letters.clone().map(|letter| match letter.split_once("d_") {
                 Some((before, index)) => {
                     format!("{}d_{{\\mathrm{{{index}}}}}", before.replace('·', "\\cdot "))
                 }
@@ -77,20 +80,21 @@ impl Trace {
             });
             let [rows, columns] = [step.value.nrows(), step.value.ncols()];
             let shape = format!("${} \\times {} = {rows} \\times {columns}$", letters[0], letters[1]);
-            let title = escaped(&step.title(lang));
+            let title = escape_latex(&step.title(lang));
             let _ = writeln!(body, "\\subsection*{{{}. {title}}}\n${formula}${given}, {shape}", i + 1);
-            if depth != Depth::All {
+            if depth != TraceDepth::All {
                 continue;
             }
-            let grid = Grid::of(self, step, [size, size], digits);
+            let grid = NumberGrid::new(self, step, [size, size], digits);
             let more = if grid.is_cut[1] { " & \\cdots" } else { "" };
             let spec = format!("r|{}", "r".repeat(grid.columns.len() + usize::from(grid.is_cut[1])));
             let _ = writeln!(body, "\\[\\fitted{{\\begin{{array}}{{{spec}}}");
-            let names: String = grid.columns.iter().map(|name| format!(" & \\text{{{}}}", escaped(name))).collect();
+            let names: String =
+                grid.columns.iter().map(|name| format!(" & \\text{{{}}}", escape_latex(name))).collect();
             let _ = writeln!(body, "{names}{more} \\\\ \\hline");
             for (label, row) in grid.rows.iter().zip(&grid.cells) {
                 let cells: String = row.iter().map(|cell| format!(" & {}", latex_number(cell))).collect();
-                let _ = writeln!(body, "\\text{{{}}}{cells}{more} \\\\", escaped(label));
+                let _ = writeln!(body, "\\text{{{}}}{cells}{more} \\\\", escape_latex(label));
             }
             if grid.is_cut[0] {
                 let _ = writeln!(body, "\\vdots{} \\\\", " & \\vdots".repeat(grid.columns.len()));
@@ -100,24 +104,24 @@ impl Trace {
                 let _ = writeln!(
                     body,
                     "{}\n",
-                    escaped(&words::cut(lang, [grid.rows.len(), grid.columns.len()], grid.size))
+                    escape_latex(&words::truncation_note(lang, [grid.rows.len(), grid.columns.len()], grid.size))
                 );
             }
-            if let Some(expanded) = step.expanded([digits, TERMS], true, lang) {
+            if let Some(expanded) = step.expanded([digits, MAX_TERMS], true, lang) {
                 let _ = writeln!(body, "\\begin{{flushleft}}\\small$\\displaystyle {expanded}$\\end{{flushleft}}");
             }
             for check in &step.checks {
-                let _ = writeln!(body, "{}\\par", escaped(&check.to_text(lang)));
+                let _ = writeln!(body, "{}\\par", escape_latex(&check.to_text(lang)));
             }
-            for sentence in words::looks_at(lang, self, step) {
-                let _ = writeln!(body, "{}\\par", escaped(&sentence));
+            for sentence in words::top_attention_sentences(lang, self, step) {
+                let _ = writeln!(body, "{}\\par", escape_latex(&sentence));
             }
         }
-        if depth == Depth::All {
-            let _ = writeln!(body, "\n{}\\par", escaped(&words::rounding(lang, digits)));
+        if depth == TraceDepth::All {
+            let _ = writeln!(body, "\n{}\\par", escape_latex(&words::rounding_note(lang, digits)));
         }
         for agreement in &self.agreements {
-            let _ = writeln!(body, "{}\\par", escaped(&agreement.to_text(lang)));
+            let _ = writeln!(body, "{}\\par", escape_latex(&agreement.to_text(lang)));
         }
         let is_plain = body.is_ascii();
         let fonts = match is_plain {
@@ -132,7 +136,7 @@ impl Trace {
         };
         format!(
             "\\documentclass{{article}}\n\\usepackage{{amsmath,amssymb}}\n\\usepackage[a4paper,landscape,margin=15mm]\
-             {{geometry}}\n{fonts}{FITTED}\\pagestyle{{empty}}\n\\begin{{document}}\n{body}\\end{{document}}\n"
+             {{geometry}}\n{fonts}{FIT_TO_PAGE}\\pagestyle{{empty}}\n\\begin{{document}}\n{body}\\end{{document}}\n"
         )
     }
 }

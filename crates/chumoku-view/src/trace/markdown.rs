@@ -1,18 +1,18 @@
 //! A trace as Markdown, with formulas as GitHub and most other readers show them.
 
-use super::grid::Grid;
-use super::shown::Trace;
-use super::text::{Depth, TraceOptions};
+use super::grid::NumberGrid;
+use super::text::{TraceDepth, TraceOptions};
+use super::trace_steps::Trace;
 use super::words;
-use crate::markup;
-use chumoku::lang::clean_text;
+use crate::escape_char;
+use chumoku::lang::show_controls_in_text;
 use std::fmt::Write;
 
 /// A text that means nothing to Markdown, in a table or out of it.
-fn escaped(text: &str) -> String {
+fn escape_markdown(text: &str) -> String {
     let mut out = String::new();
-    for c in clean_text(text).chars() {
-        if let Some(escaped) = markup(c) {
+    for c in show_controls_in_text(text).chars() {
+        if let Some(escaped) = escape_char(c) {
             out.push_str(escaped);
             continue;
         }
@@ -28,24 +28,24 @@ fn escaped(text: &str) -> String {
 }
 
 /// Terms of a sum that are shown.
-const TERMS: usize = 12;
+const MAX_TERMS: usize = 12;
 
 impl Trace {
     /// The trace as Markdown.
     #[must_use]
     pub fn to_markdown(&self, options: &TraceOptions) -> String {
         let TraceOptions { depth, lang, digits, size, .. } = *options;
-        let mut out = format!("# {}\n\n", escaped(&self.heading(lang)));
+        let mut out = format!("# {}\n\n", escape_markdown(&self.heading(lang)));
         if !self.source.is_empty() {
-            let _ = writeln!(out, "{}\n", escaped(self.source.of(lang)));
+            let _ = writeln!(out, "{}\n", escape_markdown(self.source.in_lang(lang)));
         }
         if let Some(cut) = self.cut {
-            let _ = writeln!(out, "{}\n", cut.to_text(lang));
+            let _ = writeln!(out, "{}\n", cut.describe(lang));
         }
         if let Some(loss) = &self.loss {
-            let _ = writeln!(out, "{}\n", escaped(&loss.to_text(lang)));
+            let _ = writeln!(out, "{}\n", escape_markdown(&loss.to_text(lang)));
         }
-        if depth != Depth::All {
+        if depth != TraceDepth::All {
             let [step, formula, shape] = match lang {
                 crate::Lang::En => ["step", "formula", "shape"],
                 crate::Lang::Ja => ["手順", "式", "形状"],
@@ -55,29 +55,33 @@ impl Trace {
         for (i, step) in self.steps.iter().enumerate() {
             let formula = match &step.formula {
                 Some(formula) => format!("${}$", formula.latex),
-                None => format!("${}$ {}", super::formula::latex_symbol(&step.symbol), step.given(lang)),
+                None => format!("${}$ {}", super::formula::latex_symbol(&step.symbol), step.given_text(lang)),
             };
-            if depth != Depth::All {
+            if depth != TraceDepth::All {
                 let _ = writeln!(out, "| {} | {} | {formula} | {} |", i + 1, step.title(lang), step.shape());
                 continue;
             }
             let _ = writeln!(out, "## {}. {}\n\n{formula}, {}\n", i + 1, step.title(lang), step.shape());
-            let grid = Grid::of(self, step, [size, size], digits);
+            let grid = NumberGrid::new(self, step, [size, size], digits);
             let more = if grid.is_cut[1] { " … |" } else { "" };
-            let header: String = grid.columns.iter().map(|name| format!(" {} |", escaped(name))).collect();
+            let header: String = grid.columns.iter().map(|name| format!(" {} |", escape_markdown(name))).collect();
             let rule = "---:|".repeat(grid.columns.len()) + if grid.is_cut[1] { "---|" } else { "" };
             let _ = writeln!(out, "| |{header}{more}\n|---|{rule}");
             for (label, row) in grid.rows.iter().zip(&grid.cells) {
                 let cells: String = row.iter().map(|cell| format!(" {cell} |")).collect();
-                let _ = writeln!(out, "| {} |{cells}{more}", escaped(label));
+                let _ = writeln!(out, "| {} |{cells}{more}", escape_markdown(label));
             }
             if grid.is_cut[0] {
                 let _ = writeln!(out, "| … |{}{more}", " … |".repeat(grid.columns.len()));
             }
             if grid.is_cut != [false; 2] {
-                let _ = writeln!(out, "\n{}", words::cut(lang, [grid.rows.len(), grid.columns.len()], grid.size));
+                let _ = writeln!(
+                    out,
+                    "\n{}",
+                    words::truncation_note(lang, [grid.rows.len(), grid.columns.len()], grid.size)
+                );
             }
-            if let Some(expanded) = step.expanded([digits, TERMS], true, lang) {
+            if let Some(expanded) = step.expanded([digits, MAX_TERMS], true, lang) {
                 let _ = writeln!(out, "\n${expanded}$");
             }
             out.push('\n');
@@ -85,15 +89,15 @@ impl Trace {
                 let mark = if check.holds { "✓" } else { "**!**" };
                 let _ = writeln!(out, "- {mark} {}", check.to_text(lang));
             }
-            for sentence in words::looks_at(lang, self, step) {
-                let _ = writeln!(out, "- {}", escaped(&sentence));
+            for sentence in words::top_attention_sentences(lang, self, step) {
+                let _ = writeln!(out, "- {}", escape_markdown(&sentence));
             }
             if !out.ends_with("\n\n") {
                 out.push('\n');
             }
         }
-        if depth == Depth::All {
-            let _ = writeln!(out, "{}", words::rounding(lang, digits));
+        if depth == TraceDepth::All {
+            let _ = writeln!(out, "{}", words::rounding_note(lang, digits));
         }
         for agreement in &self.agreements {
             let _ = writeln!(out, "\n{}", agreement.to_text(lang));

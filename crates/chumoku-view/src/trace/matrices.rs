@@ -1,40 +1,40 @@
 //! Matrices as files write them.
 
-use super::number::Printed;
+use super::printed_number::PrintedNumber;
 use super::quantity::Quantity;
 use chumoku::lang::lang;
-use chumoku::lang::wording::quoted;
+use chumoku::lang::wording::quote;
 use chumoku::tr;
 use ndarray::Array2;
 use serde_json::value::RawValue;
 
 /// The numbers claimed of a quantity, a matrix for each head; none where nothing is claimed.
-pub(crate) type Claim = Vec<Array2<Option<Printed>>>;
+pub(crate) type Claim = Vec<Array2<Option<PrintedNumber>>>;
 
 /// Entries of one, two or three dimensions.
-pub(super) struct Nested<T> {
+pub(super) struct NestedMatrices<T> {
     pub(super) matrices: Vec<Array2<T>>,
     /// Whether it was written as a single list.
     is_list: bool,
 }
 
 /// Most numbers of a matrix: more is no worked example, and no machine's memory is to be filled by a file.
-const MOST: usize = 1 << 24;
+const MAX_NUMBERS: usize = 1 << 24;
 
 /// Reads matrices of what `of` says; `entry` reads one of them, from its text.
-pub(super) fn nested<T>(
+pub(super) fn read_nested<T>(
     text: &str,
     place: &str,
     of: &str,
     entry: impl Fn(&str) -> Result<T, String>,
-) -> Result<Nested<T>, String> {
+) -> Result<NestedMatrices<T>, String> {
     let whole: &RawValue = serde_json::from_str(text).map_err(|error| format!("{place}: {error}"))?;
     let list = |raw: &RawValue| serde_json::from_str::<Vec<Box<RawValue>>>(raw.get()).ok();
     let fault = |where_: &str, found: &RawValue| {
         tr!(
             "{place}{where_}: expected a matrix [[…], […]] or a list […] of {of}, found {}",
             "{place}{where_}: {of}の行列 [[…], […]] か配列 […] が必要ですが、{} です",
-            quoted(found.get())
+            quote(found.get())
         )
     };
     let rows = list(whole).ok_or_else(|| fault("", whole))?;
@@ -61,22 +61,22 @@ pub(super) fn nested<T>(
                 i + 1
             ));
         }
-        if columns == 0 || count.saturating_mul(columns) > MOST {
+        if columns == 0 || count.saturating_mul(columns) > MAX_NUMBERS {
             return Err(tr!(
-                "{place}{at}: expected 1 to {MOST} {of}, found {count}×{columns}",
-                "{place}{at}: {of}は 1 個から {MOST} 個までですが、{count}×{columns} です"
+                "{place}{at}: expected 1 to {MAX_NUMBERS} {of}, found {count}×{columns}",
+                "{place}{at}: {of}は 1 個から {MAX_NUMBERS} 個までですが、{count}×{columns} です"
             ));
         }
         Ok(Array2::from_shape_vec((count, columns), rows.into_iter().flatten().collect()).expect("even rows"))
     };
     let Some(first) = list(&rows[0]) else {
         let list = row(whole, String::new())?;
-        return Ok(Nested { matrices: vec![matrix(vec![list], "")?], is_list: true });
+        return Ok(NestedMatrices { matrices: vec![matrix(vec![list], "")?], is_list: true });
     };
     let is_deep = first.first().is_some_and(|inner| list(inner).is_some());
     if !is_deep {
         let rows = rows.iter().enumerate().map(|(i, raw)| row(raw, format!("[{}]", i + 1)));
-        return Ok(Nested { matrices: vec![matrix(rows.collect::<Result<_, _>>()?, "")?], is_list: false });
+        return Ok(NestedMatrices { matrices: vec![matrix(rows.collect::<Result<_, _>>()?, "")?], is_list: false });
     }
     let head = |(h, raw): (usize, &RawValue)| {
         let at = format!("[{}]", h + 1);
@@ -97,28 +97,28 @@ pub(super) fn nested<T>(
             found.1
         ));
     }
-    Ok(Nested { matrices, is_list: false })
+    Ok(NestedMatrices { matrices, is_list: false })
 }
 
 /// A number as a file writes it: plain, or as a text, which keeps its last zeros.
-pub(super) fn printed(text: &str) -> Result<Printed, String> {
+pub(super) fn read_number(text: &str) -> Result<PrintedNumber, String> {
     match text.starts_with('"') {
-        true => Printed::parse(&serde_json::from_str::<String>(text).map_err(|error| error.to_string())?),
-        false => Printed::parse(text),
+        true => PrintedNumber::parse(&serde_json::from_str::<String>(text).map_err(|error| error.to_string())?),
+        false => PrintedNumber::parse(text),
     }
 }
 
 /// Numbers, with gaps.
-pub(super) fn numbers(text: &str, place: &str) -> Result<Nested<Option<Printed>>, String> {
-    nested(text, place, lang().pick("numbers", "数値"), |text| {
-        if text == "null" { Ok(None) } else { printed(text).map(Some) }
+pub(super) fn read_numbers(text: &str, place: &str) -> Result<NestedMatrices<Option<PrintedNumber>>, String> {
+    read_nested(text, place, lang().pick("numbers", "数値"), |text| {
+        if text == "null" { Ok(None) } else { read_number(text).map(Some) }
     })
 }
 
 /// A list stands for a column of what has one number a row, and for a row of everything else.
-pub(super) fn upright(quantity: Quantity, numbers: Nested<Option<Printed>>) -> Claim {
+pub(super) fn orient_list(quantity: Quantity, numbers: NestedMatrices<Option<PrintedNumber>>) -> Claim {
     match numbers.is_list
-        && matches!(quantity, Quantity::Sums | Quantity::Largest | Quantity::ClassSums | Quantity::ClassLargest)
+        && matches!(quantity, Quantity::ScoreSums | Quantity::Largest | Quantity::ClassSums | Quantity::ClassLargest)
     {
         true => numbers.matrices.into_iter().map(|m| m.reversed_axes()).collect(),
         false => numbers.matrices,
@@ -126,7 +126,7 @@ pub(super) fn upright(quantity: Quantity, numbers: Nested<Option<Printed>>) -> C
 }
 
 /// A matrix that is given, in which nothing is left open.
-pub(super) fn full(matrix: Array2<Option<Printed>>, place: &str) -> Result<Array2<f64>, String> {
+pub(super) fn require_complete(matrix: Array2<Option<PrintedNumber>>, place: &str) -> Result<Array2<f64>, String> {
     if let Some(((i, j), _)) = matrix.indexed_iter().find(|(_, entry)| entry.is_none()) {
         return Err(tr!(
             "{place}[{}][{}]: expected a number, found null",

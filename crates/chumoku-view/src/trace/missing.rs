@@ -8,8 +8,8 @@ use chumoku::tr;
 
 impl WorkedExample {
     /// Advice to someone who claims a quantity that does not follow: what to give, without what was given.
-    pub(super) fn missing(&self, quantity: Quantity) -> String {
-        let missing = self.unmet(quantity);
+    pub(super) fn missing_advice(&self, quantity: Quantity) -> String {
+        let missing = self.missing_inputs(quantity);
         let heads = self.options.num_heads;
         match (quantity, missing.is_empty()) {
             (_, false) => {
@@ -26,35 +26,36 @@ impl WorkedExample {
 
     /// What is to be given so that scores follow.
     pub(super) fn missing_for_scores(&self) -> Vec<String> {
-        self.unmet(Quantity::Scaled)
+        self.missing_inputs(Quantity::ScaledScores)
     }
 
-    fn has(&self, quantity: Quantity) -> bool {
+    fn has_input(&self, quantity: Quantity) -> bool {
         self.inputs.contains_key(&quantity)
     }
 
     /// What is missing for a quantity, each with what may be given in its place.
-    fn unmet(&self, quantity: Quantity) -> Vec<String> {
+    fn missing_inputs(&self, quantity: Quantity) -> Vec<String> {
         use Quantity::{
-            Activated, Biased, Candidate, CandidateSums, CellState, CellTanh, ClassExponentials, ClassLargest,
-            ClassSums, ClassW, Concat, Dense, DenseActivated, DenseNorm, DenseTanh, DenseW, Embeddings, Exponentials,
-            FeedForward, FinalNorm, FinalNorm2, ForgetGate, Gate, Gated, HeadOutput, Hidden, HiddenSums, HiddenW,
-            Inner, InputGate, InputSums, InputW, K, Largest, LastNorm, LogProbabilities, Logits, Loss, Masked, Memory,
-            NewContent, Norm, Norm2, NormedK, NormedQ, Output, OutputGate, Pooled, Positions, Previous, PreviousState,
-            Probabilities, Q, Reset, ResetGate, Residual, Residual2, Scaled, Scores, StepOutput, Sums, Target, TurnedK,
-            TurnedQ, UpdateGate, V, Vector, W1, W2, WGate, WK, WQ, WV, Weights, X,
+            Activated, BiasedScores, Candidate, CandidateSums, CellState, CellTanh, ClassExponentials, ClassLargest,
+            ClassSums, ClassW, Concat, Dense, DenseActivated, DenseNorm, DenseTanh, DenseW, Embeddings, FeedForward,
+            FinalNorm, FinalNorm2, ForgetGate, Gate, Gated, HeadOutput, Hidden, HiddenSums, HiddenW, Inner, InputGate,
+            InputSums, InputW, K, Largest, LastNorm, LogProbabilities, Logits, Loss, MaskedScores, Memory, NewContent,
+            Norm, Norm2, NormalizedK, NormalizedQ, Output, OutputGate, Pooled, Positions, Previous, PreviousState,
+            Probabilities, Q, ResetGate, ResetSums, Residual, Residual2, RotatedK, RotatedQ, ScaledScores,
+            ScoreExponentials, ScoreSums, Scores, StepOutput, Target, UpdateGate, V, Vector, W1, W2, WGate, WK, WQ, WV,
+            Weights, X,
         };
-        if self.has(quantity) {
+        if self.has_input(quantity) {
             return Vec::new();
         }
         let options = &self.options;
         let or = |wanted: String, other: &str| tr!("{wanted} (or {other})", "{wanted}（または {other}）");
         let option = |is_set: bool, text: &str| if is_set { Vec::new() } else { vec![text.to_owned()] };
-        let has_x = self.has(X) || self.has(Embeddings);
+        let has_x = self.has_input(X) || self.has_input(Embeddings);
         let projected = |own: Quantity, weight: Quantity, has_source: bool, source: &str| {
             let (own, name) = (own.name(), weight.name());
             let and = tr!("{source} and {name}", "{source} と {name}");
-            vec![match (has_source, self.has(weight)) {
+            vec![match (has_source, self.has_input(weight)) {
                 // What is there with its weight follows.
                 (true, true) => return Vec::new(),
                 (true, false) => or(name.into(), own),
@@ -62,8 +63,8 @@ impl WorkedExample {
                 (false, false) => or(own.into(), &and),
             }]
         };
-        let (has_memory, source) = (self.has(Memory) || has_x, tr!("X or memory", "X か memory"));
-        let both = |a: Quantity, b: Quantity| [self.unmet(a), self.unmet(b)].concat();
+        let (has_memory, source) = (self.has_input(Memory) || has_x, tr!("X or memory", "X か memory"));
+        let both = |a: Quantity, b: Quantity| [self.missing_inputs(a), self.missing_inputs(b)].concat();
         let order = |which: usize, order: NormOrder| {
             let (key, found) = if which == 1 { ("norm", options.norm) } else { ("norm_2", options.norm_2) };
             let name = if order == NormOrder::Pre { "pre" } else { "post" };
@@ -71,70 +72,81 @@ impl WorkedExample {
             option(found == Some(order), &wanted)
         };
         match quantity {
-            X if self.has(Embeddings) => option(self.has(Positions), "positions"),
-            X if self.has(Positions) => option(self.has(Embeddings), "embeddings"),
+            X if self.has_input(Embeddings) => option(self.has_input(Positions), "positions"),
+            X if self.has_input(Positions) => option(self.has_input(Embeddings), "embeddings"),
             X => vec![tr!("embeddings and positions", "embeddings と positions")],
             Q => projected(Q, WQ, has_x, "X"),
             K => projected(K, WK, has_memory, &source),
             V => projected(V, WV, has_memory, &source),
-            NormedQ | NormedK => {
-                let of = if quantity == NormedQ { Q } else { K };
-                [self.unmet(of), option(options.head_norm_epsilon.is_some(), "options.head_norm_epsilon")].concat()
+            NormalizedQ | NormalizedK => {
+                let of = if quantity == NormalizedQ { Q } else { K };
+                [self.missing_inputs(of), option(options.head_norm_epsilon.is_some(), "options.head_norm_epsilon")]
+                    .concat()
             }
-            TurnedQ | TurnedK => {
-                let of = if quantity == TurnedQ { Q } else { K };
-                let is_turned = options.rotary.is_some() || self.has(Quantity::Speeds);
-                [self.unmet(of), option(is_turned, "options.rotary_base")].concat()
+            RotatedQ | RotatedK => {
+                let of = if quantity == RotatedQ { Q } else { K };
+                let is_turned = options.rotary.is_some() || self.has_input(Quantity::Speeds);
+                [self.missing_inputs(of), option(is_turned, "options.rotary_base")].concat()
             }
             Pooled => {
-                let of = if self.has(Hidden) { Vec::new() } else { self.unmet(Output) };
+                let of = if self.has_input(Hidden) { Vec::new() } else { self.missing_inputs(Output) };
                 [of, option(!options.pooling.is_empty(), "options.pooling")].concat()
             }
-            Dense => [self.unmet(Pooled), option(self.has(DenseW), DenseW.name())].concat(),
-            DenseTanh => [self.unmet(Dense), option(options.dense_tanh, "options.dense_tanh")].concat(),
+            Dense => [self.missing_inputs(Pooled), option(self.has_input(DenseW), DenseW.name())].concat(),
+            DenseTanh => [self.missing_inputs(Dense), option(options.dense_tanh, "options.dense_tanh")].concat(),
             DenseActivated => {
-                [self.unmet(Dense), option(options.dense_activation.is_some(), "options.dense_activation")].concat()
+                [self.missing_inputs(Dense), option(options.dense_activation.is_some(), "options.dense_activation")]
+                    .concat()
             }
-            DenseNorm => [self.unmet(Dense), option(options.dense_norm.is_some(), "options.dense_norm")].concat(),
-            LastNorm => [self.unmet(Output), option(options.last_norm.is_some(), "options.last_norm")].concat(),
-            Vector => [self.unmet(Pooled), option(options.unit_length, "options.unit_length")].concat(),
+            DenseNorm => {
+                [self.missing_inputs(Dense), option(options.dense_norm.is_some(), "options.dense_norm")].concat()
+            }
+            LastNorm => {
+                [self.missing_inputs(Output), option(options.last_norm.is_some(), "options.last_norm")].concat()
+            }
+            Vector => [self.missing_inputs(Pooled), option(options.unit_length, "options.unit_length")].concat(),
             Logits | ClassLargest | ClassExponentials | ClassSums | Probabilities => {
-                option(self.has(ClassW), "W_class")
+                option(self.has_input(ClassW), "W_class")
             }
             LogProbabilities | Loss => {
-                let target = option(self.has(Target), "target");
-                [option(self.has(ClassW) || self.has(Logits), "W_class"), target].concat()
+                let target = option(self.has_input(Target), "target");
+                [option(self.has_input(ClassW) || self.has_input(Logits), "W_class"), target].concat()
             }
             Scores => both(Q, K),
-            Scaled if self.has(Scores) => {
+            ScaledScores if self.has_input(Scores) => {
                 option(options.scale.or(options.beta).is_some() || options.head_dim.is_some(), "options.d_k")
             }
-            Scaled => self.unmet(Scores),
-            Biased | Masked | Largest | Exponentials if self.has(Weights) => {
+            ScaledScores => self.missing_inputs(Scores),
+            BiasedScores | MaskedScores | Largest | ScoreExponentials if self.has_input(Weights) => {
                 vec![tr!("scores or scaled in place of weights", "weights の代わりに scores か scaled")]
             }
-            Biased => {
-                let is_added = options.alibi.is_some() || matches!(options.mask, Some(MaskOption::Added(_)));
-                [self.unmet(Scaled), option(is_added, &tr!("options.mask of numbers", "数値の options.mask"))].concat()
+            BiasedScores => {
+                let is_added = options.alibi.is_some() || matches!(options.mask, Some(MaskOption::Additive(_)));
+                [
+                    self.missing_inputs(ScaledScores),
+                    option(is_added, &tr!("options.mask of numbers", "数値の options.mask")),
+                ]
+                .concat()
             }
-            Masked => {
+            MaskedScores => {
                 let is_masked = options.causal.is_some()
                     || options.window.is_some()
-                    || matches!(options.mask, Some(MaskOption::Seen(_)));
+                    || matches!(options.mask, Some(MaskOption::Visible(_)));
                 let wanted = tr!(
                     "options.causal, options.window or options.mask",
                     "options.causal、options.window か options.mask"
                 );
-                [self.unmet(Scaled), option(is_masked, &wanted)].concat()
+                [self.missing_inputs(ScaledScores), option(is_masked, &wanted)].concat()
             }
-            Largest | Exponentials | Sums if options.hard => {
-                [self.unmet(Scaled), vec![tr!("options.hard as false", "options.hard に false ")]].concat()
+            Largest | ScoreExponentials | ScoreSums if options.hard => {
+                [self.missing_inputs(ScaledScores), vec![tr!("options.hard as false", "options.hard に false ")]]
+                    .concat()
             }
             Largest => {
                 let wanted = tr!("options.subtract_max as true", "options.subtract_max に true ");
-                [self.unmet(Scaled), option(options.subtract_max, &wanted)].concat()
+                [self.missing_inputs(ScaledScores), option(options.subtract_max, &wanted)].concat()
             }
-            Exponentials | Sums | Weights if !self.has(Weights) => self.unmet(Scaled),
+            ScoreExponentials | ScoreSums | Weights if !self.has_input(Weights) => self.missing_inputs(ScaledScores),
             HeadOutput | Concat | Output => both(V, Weights),
             Norm2 | Inner | Activated | Gate | Gated | FeedForward | Residual2 | FinalNorm2 => {
                 let weights: &[Quantity] = match quantity {
@@ -143,8 +155,9 @@ impl WorkedExample {
                     _ => &[W1, W2],
                 };
                 // What is given of the first layer is given after something that it is to be applied to.
-                let x = if has_x || self.has(W1) { Vec::new() } else { vec!["X".to_owned()] };
-                let weights = weights.iter().flat_map(|weight| option(self.has(*weight), weight.name())).collect();
+                let x = if has_x || self.has_input(W1) { Vec::new() } else { vec!["X".to_owned()] };
+                let weights =
+                    weights.iter().flat_map(|weight| option(self.has_input(*weight), weight.name())).collect();
                 let activation = option(options.activation.is_some(), "options.activation");
                 let order = match quantity {
                     Norm2 => order(2, NormOrder::Pre),
@@ -157,17 +170,18 @@ impl WorkedExample {
                 let x = if has_x { Vec::new() } else { vec!["X".to_owned()] };
                 match quantity {
                     Norm => [x, order(1, NormOrder::Pre)].concat(),
-                    FinalNorm => [x, self.unmet(Output), order(1, NormOrder::Post)].concat(),
-                    _ => [x, self.unmet(Output)].concat(),
+                    FinalNorm => [x, self.missing_inputs(Output), order(1, NormOrder::Post)].concat(),
+                    _ => [x, self.missing_inputs(Output)].concat(),
                 }
             }
             Previous | HiddenSums | InputSums | InputGate | ForgetGate | NewContent | OutputGate | PreviousState
-            | CellState | CellTanh | ResetGate | UpdateGate | CandidateSums | Reset | Candidate | StepOutput => {
-                let x = if has_x || self.has(InputSums) { Vec::new() } else { vec!["X".to_owned()] };
-                let weights = [InputW, HiddenW].iter().flat_map(|weight| option(self.has(*weight), weight.name()));
+            | CellState | CellTanh | ResetGate | UpdateGate | CandidateSums | ResetSums | Candidate | StepOutput => {
+                let x = if has_x || self.has_input(InputSums) { Vec::new() } else { vec!["X".to_owned()] };
+                let weights =
+                    [InputW, HiddenW].iter().flat_map(|weight| option(self.has_input(*weight), weight.name()));
                 let cell = match quantity {
                     InputGate | ForgetGate | NewContent | OutputGate | PreviousState | CellState | CellTanh => "lstm",
-                    ResetGate | UpdateGate | CandidateSums | Reset | Candidate => "gru",
+                    ResetGate | UpdateGate | CandidateSums | ResetSums | Candidate => "gru",
                     _ => "",
                 };
                 let is_it = options.cell.is_some_and(|found| cell.is_empty() || found.name() == cell);

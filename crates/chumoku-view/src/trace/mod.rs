@@ -50,62 +50,62 @@
 //! - `words`: words in both languages
 //! - `xlsx`: spreadsheets
 
+mod attention_steps;
 mod backward;
-mod belief;
-mod build;
-mod builder;
 mod builtin;
 mod caption;
-#[cfg(feature = "spreadsheets")]
-mod cells;
 mod check;
 mod classes;
 mod example;
 mod expansion;
 mod feed_forward;
-mod figures;
 mod formula;
 mod grid;
 mod html;
+mod implications;
 mod json;
-mod kind;
 mod latex;
-mod live;
 mod markdown;
 mod matrices;
 mod missing;
 mod model;
 mod model_loss;
-mod number;
 mod object;
 mod operands;
 mod operation;
 mod optimizer;
 mod options;
+mod printed_number;
 mod program;
+mod program_builder;
 mod quantity;
+mod recompute;
 mod recurrence;
 mod recurrent;
 mod report;
-mod shown;
+mod size_claims;
+#[cfg(feature = "spreadsheets")]
+mod spreadsheet_formulas;
+mod step_kind;
 mod sublayer;
 mod text;
+mod text_vector;
+mod trace_steps;
 mod traced_loss;
-mod vector;
 mod words;
 #[cfg(feature = "spreadsheets")]
 mod xlsx;
 
-pub use belief::Verdict;
 pub use builtin::{builtin, builtin_names};
 pub use caption::Caption;
-pub use check::{Checked, CheckedStep, RowSum, Worst};
-pub use chumoku::explain::{AttentionPlace, LossTarget, ModelAttention, ModelPlace, TextCut};
+pub use check::{CheckReport, ClaimResult, RowSum, WorstNumber};
+pub use chumoku::explain::{AttentionKind, HeadLocation, HeadSelection, LossTarget, Truncation};
 pub use example::WorkedExample;
-pub use expansion::{Expansion, Form};
+pub use expansion::{Expansion, ExpansionForm};
 pub use formula::Formula;
-pub use kind::StepKind;
-pub use number::Printed;
-pub use shown::{Agreement, CheckKind, Trace, TraceCheck, TraceStep};
-pub use text::{Depth, TraceOptions};
+pub use implications::Verdict;
+pub use printed_number::PrintedNumber;
+pub use step_kind::StepKind;
+pub use text::{TraceDepth, TraceOptions};
+pub use trace_steps::{Agreement, CheckKind, Trace, TraceCheck, TraceStep};
 pub use traced_loss::TracedLoss;

@@ -2,23 +2,23 @@
 //! the model answers, and how far the model's own are from them.
 
 use super::example::WorkedExample;
-use super::model_loss::{add_gradients, add_step, differences, said};
-use super::options::{Diagonal, Options};
+use super::model_loss::{add_gradients, add_step, gradient_differences, traced_loss};
+use super::options::{CausalAlignment, ExampleOptions};
 use super::quantity::Quantity;
-use super::shown::{Agreement, Trace};
-use chumoku::explain::{LossTarget, Recorded, RecordedAnswer, RecordedAttention};
-use chumoku::nn::{LayerNorm, LinearMatrices, NormKind, NormRecord};
+use super::trace_steps::{Agreement, Trace};
+use chumoku::explain::{ForwardTrace, LossTarget, RecordedAnswer, RecordedAttention};
+use chumoku::nn::{LayerNorm, LinearMatrices, NormKind, NormParameters};
 use chumoku::{Error, Result, tr};
 use chumoku_kernels::Precision;
 use ndarray::{Array2, Zip};
 
 /// A record, as worked examples have it.
-trait Worked {
+trait ToWorkedExample {
     fn example(&self) -> WorkedExample;
     fn agreement(&self, precision: Precision) -> Result<Agreement, String>;
 }
 
-impl Worked for Recorded {
+impl ToWorkedExample for ForwardTrace {
     /// The record as an example to be worked.
     fn example(&self) -> WorkedExample {
         let of = &self.attention;
@@ -69,8 +69,8 @@ impl Worked for Recorded {
         }
         let row = |numbers: &[f64]| Array2::from_shape_fn((1, numbers.len()), |(_, j)| numbers[j]);
         if let Some(([queries, keys], _)) = &m.head_norms {
-            give(Quantity::HeadGammaQ, &row(queries));
-            give(Quantity::HeadGammaK, &row(keys));
+            give(Quantity::GammaQ, &row(queries));
+            give(Quantity::GammaK, &row(keys));
         }
         // Angles that were slowed down follow from no base.
         let speeds = m.rotary_speeds.as_ref().filter(|_| m.options.rotary_scaling.is_some());
@@ -89,10 +89,10 @@ impl Worked for Recorded {
         }
         let network = of.feed_forward.as_ref();
         let norm_2 = network.and_then(|network| network.norm.as_ref().map(|norm| (network.order, norm)));
-        example.options = Options {
+        example.options = ExampleOptions {
             beta: m.options.beta,
             head_factors: m.betas.clone(),
-            causal: m.causal.then_some(Diagonal::TopLeft),
+            causal: m.causal.then_some(CausalAlignment::TopLeft),
             window: m.options.window,
             hard: m.options.hard_attention,
             num_heads: m.num_heads,
@@ -111,10 +111,10 @@ impl Worked for Recorded {
             pooling: vector.map_or_else(Vec::new, |vector| vector.pooling.clone()),
             dense_tanh: vector.and_then(|vector| vector.dense.as_ref()).is_some_and(|dense| dense.is_tanh),
             unit_length: vector.is_some_and(|vector| vector.is_unit_length),
-            ..Options::default()
+            ..ExampleOptions::default()
         };
         if let Some(answer) = &self.answer {
-            give_answer(&mut example, answer);
+            add_answer(&mut example, answer);
             if let Some(LossTarget::Class(class, _)) = self.loss.as_ref().map(|loss| &loss.target) {
                 let target = Array2::from_shape_fn((1, answer.labels.len()), |(_, j)| f64::from(j == *class));
                 example.inputs.insert(Quantity::Target, vec![target]);
@@ -129,7 +129,7 @@ impl Worked for Recorded {
         let mut of_gradients = Vec::new();
         if let Some(loss) = &self.loss {
             add_gradients(&mut program, self, loss)?;
-            of_gradients = differences(&program, loss);
+            of_gradients = gradient_differences(&program, loss);
         }
         let largest = |quantity, head, own: &Array2<f64>| {
             let worked = program.find(quantity, head).map(|id| program.value(id));
@@ -165,7 +165,7 @@ impl Worked for Recorded {
         if let Some(answer) = &self.answer {
             found.push((
                 Quantity::Probabilities.name(),
-                largest(Quantity::Probabilities, None, &shares(&answer.record.logits))?,
+                largest(Quantity::Probabilities, None, &softmax_rows(&answer.record.logits))?,
             ));
         }
         Ok(Agreement {
@@ -177,8 +177,8 @@ impl Worked for Recorded {
 }
 
 /// What a classifier makes of its last layer, as worked examples have it.
-fn give_answer(example: &mut WorkedExample, answer: &RecordedAnswer) {
-    let RecordedAnswer { labels, is_behind, record } = answer;
+fn add_answer(example: &mut WorkedExample, answer: &RecordedAnswer) {
+    let RecordedAnswer { labels, follows_attention: is_behind, record } = answer;
     let mut give = |quantity, matrix: &Array2<f64>| example.inputs.insert(quantity, vec![matrix.clone()]);
     let mut linear = |[weight, bias]: [Quantity; 2], layer: &LinearMatrices| {
         give(weight, &layer.weight);
@@ -188,7 +188,7 @@ fn give_answer(example: &mut WorkedExample, answer: &RecordedAnswer) {
     if let Some(dense) = &record.dense {
         linear([Quantity::DenseW, Quantity::DenseB], &dense.linear);
     }
-    let mut norm = |[gamma, beta]: [Quantity; 2], norm: &NormRecord| {
+    let mut norm = |[gamma, beta]: [Quantity; 2], norm: &NormParameters| {
         give(gamma, &norm.gamma);
         norm.beta.iter().for_each(|own| drop(give(beta, own)));
         (if norm.beta.is_some() { NormKind::Layer } else { NormKind::Rms }, norm.epsilon)
@@ -201,7 +201,7 @@ fn give_answer(example: &mut WorkedExample, answer: &RecordedAnswer) {
     if !is_behind {
         give(Quantity::Hidden, &record.hidden);
     }
-    let activation = record.dense.as_ref().map(|dense| dense.activation.kernel());
+    let activation = record.dense.as_ref().map(|dense| dense.activation.activation());
     example.classes.clone_from(labels);
     let options = &mut example.options;
     options.pooling = vec![record.pooling];
@@ -213,7 +213,7 @@ fn give_answer(example: &mut WorkedExample, answer: &RecordedAnswer) {
 }
 
 /// The probabilities of logits.
-fn shares(logits: &Array2<f64>) -> Array2<f64> {
+fn softmax_rows(logits: &Array2<f64>) -> Array2<f64> {
     let most = logits.fold(f64::NEG_INFINITY, |most, x| most.max(*x));
     let exponentials = logits.mapv(|x| (x - most).exp());
     let sum = exponentials.sum();
@@ -226,10 +226,18 @@ impl Trace {
     ///
     /// # Errors
     /// If the attention is of a kind that worked examples do not have.
-    pub fn of_model(attention: RecordedAttention, name: &str) -> Result<Trace> {
+    pub fn from_model(attention: RecordedAttention, name: &str) -> Result<Trace> {
         let fault =
             |problem: String| Error::Setting(tr!("tracing the model: {problem}", "モデルのトレース: {problem}"));
-        let RecordedAttention { place, source, tokens, key_tokens, cut, exact, own } = attention;
+        let RecordedAttention {
+            location: place,
+            source,
+            tokens,
+            key_tokens,
+            truncation: cut,
+            exact,
+            at_model_precision: own,
+        } = attention;
         let example = WorkedExample {
             title: name.to_owned().into(),
             source: source.into(),
@@ -239,11 +247,11 @@ impl Trace {
         };
         let trace = match &exact.loss {
             None => example.trace(place.head),
-            Some(loss) => example.traced(place.head, |program| add_step(program, &exact, loss)),
+            Some(loss) => example.trace_with(place.head, |program| add_step(program, &exact, loss)),
         };
         let mut trace = trace.map_err(fault)?;
         (trace.place, trace.cut) = (Some(place), cut);
-        trace.loss = exact.loss.as_ref().map(|loss| said(&trace, loss));
+        trace.loss = exact.loss.as_ref().map(|loss| traced_loss(&trace, loss));
         trace.agreements.push(exact.agreement(Precision::Highest).map_err(fault)?);
         if let Some((precision, own)) = own {
             trace.agreements.push(own.agreement(precision).map_err(fault)?);

@@ -1,20 +1,20 @@
 //! The gradients of a model's loss, added to the steps of its trace: from the loss or, below the last layer, from what arrives
 //! there from above.
 
-use super::kind::StepKind;
-use super::optimizer::Optimizer;
+use super::optimizer::AdamWSettings;
 use super::program::Program;
 use super::quantity::Quantity;
-use super::shown::{Trace, TraceStep};
+use super::step_kind::StepKind;
+use super::trace_steps::{Trace, TraceStep};
 use super::traced_loss::TracedLoss;
-use chumoku::explain::{AnswerGradients, Recorded, RecordedLoss};
+use chumoku::explain::{AnswerGradients, ForwardTrace, RecordedLoss};
 use ndarray::Array2;
 
 /// The matrix that takes a step.
-const STEPPED: Quantity = Quantity::WQ;
+const UPDATED_PARAMETER: Quantity = Quantity::WQ;
 
 /// What the layer comes to: the last of its steps.
-fn end(program: &Program) -> Option<usize> {
+fn last_step(program: &Program) -> Option<usize> {
     let ends = [Quantity::FinalNorm2, Quantity::Residual2, Quantity::FinalNorm, Quantity::Residual];
     ends.into_iter().find_map(|quantity| program.find(quantity, None))
 }
@@ -23,22 +23,22 @@ fn end(program: &Program) -> Option<usize> {
 ///
 /// # Errors
 /// If something was computed by an operation that has no rule.
-pub(super) fn add_gradients(program: &mut Program, of: &Recorded, loss: &RecordedLoss) -> Result<(), String> {
+pub(super) fn add_gradients(program: &mut Program, of: &ForwardTrace, loss: &RecordedLoss) -> Result<(), String> {
     // From the last layer on everything is there, up to the loss.
-    let is_whole = of.answer.as_ref().is_some_and(|answer| answer.is_behind);
-    let arriving = end(program).filter(|_| !is_whole).map(|id| (id, &loss.layer.output));
-    program.backward(arriving)
+    let is_whole = of.answer.as_ref().is_some_and(|answer| answer.follows_attention);
+    let arriving = last_step(program).filter(|_| !is_whole).map(|id| (id, &loss.layer.output));
+    program.add_gradients(arriving)
 }
 
 /// The same, and a step of AdamW on one matrix.
-pub(super) fn add_step(program: &mut Program, of: &Recorded, loss: &RecordedLoss) -> Result<(), String> {
+pub(super) fn add_step(program: &mut Program, of: &ForwardTrace, loss: &RecordedLoss) -> Result<(), String> {
     add_gradients(program, of, loss)?;
-    program.optimize(&Optimizer::of(&loss.step, STEPPED))
+    program.add_optimizer_step(&AdamWSettings::for_parameter(&loss.step, UPDATED_PARAMETER))
 }
 
 /// By how much the gradients of the model's own backward pass differ from those worked out, relative to the largest number of
 /// each. Those of biases are left out: that of keys is 0 but for rounding.
-pub(super) fn differences(program: &Program, loss: &RecordedLoss) -> Vec<(&'static str, f64)> {
+pub(super) fn gradient_differences(program: &Program, loss: &RecordedLoss) -> Vec<(&'static str, f64)> {
     let own = &loss.layer;
     let [queries, keys, values] = &own.attention.weights;
     let mut all: Vec<(Quantity, &Array2<f64>)> = vec![
@@ -79,7 +79,7 @@ pub(super) fn differences(program: &Program, loss: &RecordedLoss) -> Vec<(&'stat
 }
 
 /// What is to be said of the gradients of a trace.
-pub(super) fn said(trace: &Trace, loss: &RecordedLoss) -> TracedLoss {
+pub(super) fn traced_loss(trace: &Trace, loss: &RecordedLoss) -> TracedLoss {
     let is_arriving = |step: &&TraceStep| step.kind == StepKind::Gradient && step.formula.is_none();
     let is_partial = |step: &&TraceStep| step.kind == StepKind::Gradient && step.quantity == Quantity::Memory;
     let letter = |is_it: &dyn Fn(&&TraceStep) -> bool| trace.steps.iter().find(is_it).map(|step| step.symbol.clone());
@@ -88,6 +88,6 @@ pub(super) fn said(trace: &Trace, loss: &RecordedLoss) -> TracedLoss {
         value: loss.loss,
         arriving: letter(&is_arriving),
         partial: letter(&is_partial),
-        step: (STEPPED.symbol().to_owned(), loss.step),
+        step: (UPDATED_PARAMETER.symbol().to_owned(), loss.step),
     }
 }

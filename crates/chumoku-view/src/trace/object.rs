@@ -1,7 +1,7 @@
 //! JSON objects whose keys are known, and whose values are kept as they are written.
 
 use chumoku::lang::lang;
-use chumoku::lang::wording::{did_you_mean, quoted};
+use chumoku::lang::wording::{did_you_mean, quote};
 use chumoku::tr;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
@@ -9,13 +9,13 @@ use serde_json::value::RawValue;
 use std::fmt;
 
 /// The keys and values of a JSON object, as they are written.
-pub(super) struct Object<'a>(Vec<(String, &'a RawValue)>);
+pub(super) struct JsonObject<'a>(Vec<(String, &'a RawValue)>);
 
-impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for JsonObject<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Keys;
         impl<'de> Visitor<'de> for Keys {
-            type Value = Object<'de>;
+            type Value = JsonObject<'de>;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object { … }")
             }
@@ -24,7 +24,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
                 while let Some(entry) = map.next_entry()? {
                     entries.push(entry);
                 }
-                Ok(Object(entries))
+                Ok(JsonObject(entries))
             }
         }
         deserializer.deserialize_map(Keys)
@@ -32,16 +32,16 @@ impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
 }
 
 /// The keys that are known; of hundreds, which are numbered, the first and the last.
-fn listed(known: &[&str]) -> String {
+fn known_keys(known: &[&str]) -> String {
     match known {
         [first, .., last] if known.len() > 40 => tr!("{first} to {last}", "{first} から {last} まで"),
         _ => known.join(", "),
     }
 }
 
-impl<'a> Object<'a> {
-    pub(super) fn read(text: &'a str, place: &str, known: &[&str]) -> Result<Object<'a>, String> {
-        let object: Object<'a> = serde_json::from_str(text).map_err(|error| match place {
+impl<'a> JsonObject<'a> {
+    pub(super) fn read(text: &'a str, place: &str, known: &[&str]) -> Result<JsonObject<'a>, String> {
+        let object: JsonObject<'a> = serde_json::from_str(text).map_err(|error| match place {
             // The position is that in the file.
             "" => {
                 tr!("not JSON as a worked example is written: {error}", "計算例の JSON として正しくありません: {error}")
@@ -49,7 +49,7 @@ impl<'a> Object<'a> {
             _ => tr!(
                 "{place}: expected an object {{ … }}, found {}",
                 "{place}: オブジェクト {{ … }} が必要ですが、{} です",
-                quoted(text)
+                quote(text)
             ),
         })?;
         for (i, (key, _)) in object.0.iter().enumerate() {
@@ -59,28 +59,24 @@ impl<'a> Object<'a> {
                 return Err(tr!(
                     "unknown key {}{within}{hint}; known are {}",
                     "{within}不明なキー {} があります{hint}。使えるキーは {} です",
-                    quoted(key),
-                    listed(known)
+                    quote(key),
+                    known_keys(known)
                 ));
             }
             if object.0[..i].iter().any(|(other, _)| other == key) {
-                return Err(tr!(
-                    "the key {}{within} stands there twice",
-                    "{within}キー {} が二つあります",
-                    quoted(key)
-                ));
+                return Err(tr!("the key {}{within} stands there twice", "{within}キー {} が二つあります", quote(key)));
             }
         }
         Ok(object)
     }
 
-    pub(super) fn get(&self, key: &str) -> Option<&'a str> {
+    pub(super) fn raw_value(&self, key: &str) -> Option<&'a str> {
         let found = self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.get());
         found.filter(|value| *value != "null")
     }
 
     /// A value of a plain kind; what is expected is said in English and in Japanese.
-    pub(super) fn plain<T: Deserialize<'a>>(
+    pub(super) fn value<T: Deserialize<'a>>(
         &self,
         key: &str,
         place: &str,
@@ -88,7 +84,7 @@ impl<'a> Object<'a> {
     ) -> Result<Option<T>, String> {
         let read = |text: &'a str| {
             serde_json::from_str(text).map_err(|_| {
-                let found = quoted(text);
+                let found = quote(text);
                 tr!(
                     "{place}{key}: expected {}, found {found}",
                     "{place}{key}: {}が必要ですが、{found} です",
@@ -96,6 +92,6 @@ impl<'a> Object<'a> {
                 )
             })
         };
-        self.get(key).map(read).transpose()
+        self.raw_value(key).map(read).transpose()
     }
 }

@@ -1,11 +1,11 @@
 //! A step of AdamW: from the gradients of parameters to what they are after it.
 
-use super::kind::StepKind;
-use super::matrices::{full, numbers};
-use super::object::Object;
+use super::matrices::{read_numbers, require_complete};
+use super::object::JsonObject;
 use super::operation::{Operation, StepId};
 use super::program::Program;
 use super::quantity::Quantity;
+use super::step_kind::StepKind;
 use chumoku::tr;
 use chumoku_kernels::AdamW;
 use ndarray::Array2;
@@ -13,7 +13,7 @@ use std::collections::HashMap;
 
 /// The settings of a step, and what was remembered before it.
 #[derive(Clone, Debug)]
-pub(crate) struct Optimizer {
+pub(crate) struct AdamWSettings {
     learning_rate: f64,
     /// How much of either moment is kept.
     keep: [f64; 2],
@@ -28,15 +28,15 @@ pub(crate) struct Optimizer {
 }
 
 /// What a setting must be, and how that is said in English and in Japanese.
-type Range = (fn(f64) -> bool, &'static str, &'static str);
+type SettingRange = (fn(f64) -> bool, &'static str, &'static str);
 
 const KEYS: [&str; 8] = ["learning_rate", "beta1", "beta2", "epsilon", "weight_decay", "step", "m", "v"];
 
-impl Optimizer {
-    pub(super) fn read(text: &str) -> Result<Optimizer, String> {
-        let file = Object::read(text, "optimizer", &KEYS)?;
-        let number = |key: &str, usual: f64, (is_fine, en, ja): Range| {
-            let found = file.plain::<f64>(key, "optimizer.", ["a number", "数値"])?.unwrap_or(usual);
+impl AdamWSettings {
+    pub(super) fn read(text: &str) -> Result<AdamWSettings, String> {
+        let file = JsonObject::read(text, "optimizer", &KEYS)?;
+        let number = |key: &str, usual: f64, (is_fine, en, ja): SettingRange| {
+            let found = file.value::<f64>(key, "optimizer.", ["a number", "数値"])?.unwrap_or(usual);
             match found.is_finite() && is_fine(found) {
                 true => Ok(found),
                 false => Err(tr!(
@@ -46,10 +46,10 @@ impl Optimizer {
                 )),
             }
         };
-        let positive: Range = (|x| x > 0.0, "a number above 0", "正の数");
-        let natural: Range = (|x| x >= 0.0, "0 or more", "0 以上の数");
-        let share: Range = (|x| (0.0..1.0).contains(&x), "0 or more and less than 1", "0 以上 1 未満の数");
-        let step = file.plain::<u32>("step", "optimizer.", ["a whole number from 1", "1 以上の整数"])?.unwrap_or(1);
+        let positive: SettingRange = (|x| x > 0.0, "a number above 0", "正の数");
+        let natural: SettingRange = (|x| x >= 0.0, "0 or more", "0 以上の数");
+        let share: SettingRange = (|x| (0.0..1.0).contains(&x), "0 or more and less than 1", "0 以上 1 未満の数");
+        let step = file.value::<u32>("step", "optimizer.", ["a whole number from 1", "1 以上の整数"])?.unwrap_or(1);
         if step == 0 {
             return Err(tr!(
                 "optimizer.step: expected a whole number from 1, found 0",
@@ -60,13 +60,13 @@ impl Optimizer {
         let parameters: Vec<Quantity> = Quantity::all().filter(|quantity| quantity.is_parameter()).collect();
         let names: Vec<&str> = parameters.iter().map(|quantity| quantity.name()).collect();
         for (key, kind) in [("m", StepKind::FirstMomentBefore), ("v", StepKind::SecondMomentBefore)] {
-            let Some(text) = file.get(key) else { continue };
+            let Some(text) = file.raw_value(key) else { continue };
             let place = format!("optimizer.{key}");
-            let moments = Object::read(text, &place, &names)?;
+            let moments = JsonObject::read(text, &place, &names)?;
             for &quantity in &parameters {
-                let Some(text) = moments.get(quantity.name()) else { continue };
+                let Some(text) = moments.raw_value(quantity.name()) else { continue };
                 let place = format!("{place}.{}", quantity.name());
-                let mut matrices = numbers(text, &place)?.matrices;
+                let mut matrices = read_numbers(text, &place)?.matrices;
                 let count = matrices.len();
                 let Some(matrix) = matrices.pop().filter(|_| count == 1) else {
                     return Err(tr!(
@@ -74,7 +74,7 @@ impl Optimizer {
                         "{place}: 行列は一つだけ必要ですが、{count} 個です"
                     ));
                 };
-                let matrix = full(matrix, &place)?;
+                let matrix = require_complete(matrix, &place)?;
                 if let Some(x) = matrix.iter().find(|x| key == "v" && (x.is_nan() || **x < 0.0)) {
                     return Err(tr!(
                         "{place}: expected means of squares, 0 or more, found {x}",
@@ -84,7 +84,7 @@ impl Optimizer {
                 before.insert((kind, quantity), matrix);
             }
         }
-        Ok(Optimizer {
+        Ok(AdamWSettings {
             learning_rate: number("learning_rate", 1e-3, positive)?,
             keep: [number("beta1", 0.9, share)?, number("beta2", 0.999, share)?],
             epsilon: number("epsilon", 1e-8, natural)?,
@@ -96,8 +96,8 @@ impl Optimizer {
     }
 
     /// The step of one parameter alone.
-    pub(super) fn of(step: &AdamW, only: Quantity) -> Optimizer {
-        Optimizer {
+    pub(super) fn for_parameter(step: &AdamW, only: Quantity) -> AdamWSettings {
+        AdamWSettings {
             learning_rate: step.learning_rate,
             keep: [step.beta1, step.beta2],
             epsilon: step.epsilon,
@@ -115,7 +115,7 @@ impl Program {
     ///
     /// # Errors
     /// If a moment has another shape than its parameter, or there is none of it.
-    pub(super) fn optimize(&mut self, optimizer: &Optimizer) -> Result<(), String> {
+    pub(super) fn add_optimizer_step(&mut self, optimizer: &AdamWSettings) -> Result<(), String> {
         let is_parameter = |id: &StepId| {
             let step = self.step(*id);
             step.operation == Operation::Given && step.kind == StepKind::Value && step.quantity.is_parameter()
@@ -128,7 +128,7 @@ impl Program {
                 continue;
             }
             let Some(gradient) = self.find_kind(StepKind::Gradient, quantity, None) else { continue };
-            after.insert(id, self.adamw(optimizer, id, gradient)?);
+            after.insert(id, self.add_adamw_step(optimizer, id, gradient)?);
         }
         if let Some((kind, quantity)) =
             optimizer.before.keys().find(|(kind, of)| self.find_kind(*kind, *of, None).is_none())
@@ -144,16 +144,16 @@ impl Program {
             let mut operation = self.step(id).operation.clone();
             let is_changed = operation.operands_mut().into_iter().any(|of| after.contains_key(of));
             if is_changed {
-                let operation = operation.of_others(|of| after.get(&of).copied().unwrap_or(of));
-                after.insert(id, self.compute_of(id, StepKind::After, "", operation)?);
+                let operation = operation.map_operands(|of| after.get(&of).copied().unwrap_or(of));
+                after.insert(id, self.add_derived(id, StepKind::After, "", operation)?);
             }
         }
         Ok(())
     }
 
     /// The step of one parameter.
-    fn adamw(&mut self, optimizer: &Optimizer, id: StepId, gradient: StepId) -> Result<StepId, String> {
-        let Optimizer { learning_rate: rate, keep, epsilon, weight_decay, step, .. } = *optimizer;
+    fn add_adamw_step(&mut self, optimizer: &AdamWSettings, id: StepId, gradient: StepId) -> Result<StepId, String> {
+        let AdamWSettings { learning_rate: rate, keep, epsilon, weight_decay, step, .. } = *optimizer;
         let quantity = self.step(id).quantity;
         let mut moments = [StepKind::FirstMomentBefore, StepKind::SecondMomentBefore].into_iter().map(|kind| {
             let Some(matrix) = optimizer.before.get(&(kind, quantity)) else { return Ok(None) };
@@ -169,7 +169,7 @@ impl Program {
                     expected.1
                 ));
             }
-            Ok(Some(self.give_kind(kind, quantity, None, matrix.clone())))
+            Ok(Some(self.add_given_kind(kind, quantity, None, matrix.clone())))
         });
         let before: [Option<StepId>; 2] =
             [moments.next().transpose()?.flatten(), moments.next().transpose()?.flatten()];
@@ -178,12 +178,13 @@ impl Program {
         let mut corrected = [id; 2];
         for (i, (kind, kind_corrected)) in names.into_iter().enumerate() {
             let moment = Operation::Moment { before: before[i], gradient, keep: keep[i], is_square: i == 1 };
-            let of = self.compute_of(id, kind, "", moment)?;
-            corrected[i] = self.compute_of(id, kind_corrected, "", Operation::Corrected { of, keep: keep[i], step })?;
+            let of = self.add_derived(id, kind, "", moment)?;
+            corrected[i] =
+                self.add_derived(id, kind_corrected, "", Operation::BiasCorrection { of, keep: keep[i], step })?;
         }
-        let update = Operation::Update { moments: corrected, rate, epsilon };
-        let update = self.compute_of(id, StepKind::Update, "", update)?;
+        let update = Operation::AdamUpdate { moments: corrected, rate, epsilon };
+        let update = self.add_derived(id, StepKind::Update, "", update)?;
         let weight_decay = if quantity.is_matrix() { weight_decay } else { 0.0 };
-        self.compute_of(id, StepKind::After, "", Operation::Stepped { of: id, update, rate, weight_decay })
+        self.add_derived(id, StepKind::After, "", Operation::AdamWStep { of: id, update, rate, weight_decay })
     }
 }

@@ -1,17 +1,17 @@
 //! How a worked example is computed: its options.
 
-use super::matrices::{Nested, nested, printed};
-use super::object::Object;
+use super::matrices::{NestedMatrices, read_nested, read_number};
+use super::object::JsonObject;
 use chumoku::lang::lang;
-use chumoku::lang::wording::quoted;
+use chumoku::lang::wording::quote;
 use chumoku::nn::{ACTIVATIONS, NormKind, NormOrder, Pooling};
 use chumoku::tr;
-use chumoku_kernels::{Activation, Cell};
+use chumoku_kernels::{Activation, RecurrentCell};
 use ndarray::Array2;
 
 /// Where causality counts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Diagonal {
+pub(crate) enum CausalAlignment {
     /// Query i sees the keys up to i.
     TopLeft,
     /// The last query sees all keys.
@@ -22,19 +22,19 @@ pub(crate) enum Diagonal {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum MaskOption {
     /// Where it is true, the key is seen.
-    Seen(Array2<bool>),
+    Visible(Array2<bool>),
     /// Is added to the scaled scores.
-    Added(Array2<f64>),
+    Additive(Array2<f64>),
 }
 
 /// How attention is computed.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Options {
+pub(crate) struct ExampleOptions {
     pub(crate) scale: Option<f64>,
     pub(crate) beta: Option<f64>,
     /// Factors of the scores of each head: a trained β.
     pub(crate) head_factors: Option<Vec<f64>>,
-    pub(crate) causal: Option<Diagonal>,
+    pub(crate) causal: Option<CausalAlignment>,
     pub(crate) mask: Option<MaskOption>,
     /// A query sees keys at most so far away.
     pub(crate) window: Option<usize>,
@@ -68,7 +68,7 @@ pub(crate) struct Options {
     /// ε of the RMS norm of each head's queries and keys, if they have one.
     pub(crate) head_norm_epsilon: Option<f64>,
     /// The cell of a recurrent network, in the place of attention.
-    pub(crate) cell: Option<Cell>,
+    pub(crate) cell: Option<RecurrentCell>,
     /// How one row is made of the last ones: these, side by side.
     pub(crate) pooling: Vec<Pooling>,
     /// Whether the dense layer after pooling ends with tanh.
@@ -82,9 +82,9 @@ pub(crate) struct Options {
     pub(crate) unit_length: bool,
 }
 
-impl Default for Options {
+impl Default for ExampleOptions {
     fn default() -> Self {
-        Options {
+        ExampleOptions {
             scale: None,
             beta: None,
             head_factors: None,
@@ -121,8 +121,8 @@ impl Default for Options {
 }
 
 /// A mask is all true and false, or all numbers.
-fn mask(text: &str) -> Result<MaskOption, String> {
-    fn one<T>(read: Nested<T>) -> Result<Array2<T>, String> {
+fn read_mask(text: &str) -> Result<MaskOption, String> {
+    fn one<T>(read: NestedMatrices<T>) -> Result<Array2<T>, String> {
         let mut matrices = read.matrices;
         let found = matrices.len();
         let matrix = matrices.pop().filter(|_| found == 1);
@@ -143,20 +143,20 @@ fn mask(text: &str) -> Result<MaskOption, String> {
             other => Err(tr!(
                 "expected true (the key is seen) or false, as at the mask's first place, found {}",
                 "マスクの先頭と同じく true（キーが見える）か false が必要ですが、{} です",
-                quoted(other)
+                quote(other)
             )),
         };
-        return Ok(MaskOption::Seen(one(nested(text, "options.mask", entries, entry)?)?));
+        return Ok(MaskOption::Visible(one(read_nested(text, "options.mask", entries, entry)?)?));
     }
     let entry = |text: &str| match text {
         "true" | "false" => Err(tr!(
             "expected a number, which is added to the score, as at the mask's first place, found {}; a mask is all numbers, \
              or all true and false",
             "マスクの先頭と同じく、スコアに加える数値が必要ですが、{} です。マスクはすべて数値か、すべて true と false です",
-            quoted(text)
+            quote(text)
         )),
         text => {
-            let number = printed(text).map(|printed| printed.value);
+            let number = read_number(text).map(|printed| printed.value);
             number.map_err(|problem| {
                 tr!(
                     "{problem}; a mask holds true and false, or numbers",
@@ -165,10 +165,10 @@ fn mask(text: &str) -> Result<MaskOption, String> {
             })
         }
     };
-    Ok(MaskOption::Added(one(nested(text, "options.mask", entries, entry)?)?))
+    Ok(MaskOption::Additive(one(read_nested(text, "options.mask", entries, entry)?)?))
 }
 
-const OPTIONS: [&str; 30] = [
+const OPTION_KEYS: [&str; 30] = [
     "scale",
     "causal",
     "mask",
@@ -202,14 +202,14 @@ const OPTIONS: [&str; 30] = [
 ];
 
 /// Values of options.
-impl Object<'_> {
+impl JsonObject<'_> {
     pub(super) fn number(&self, key: &str) -> Result<Option<f64>, String> {
-        let found: Option<f64> = self.plain(key, "options.", ["a number", "数値"])?;
+        let found: Option<f64> = self.value(key, "options.", ["a number", "数値"])?;
         Ok(found)
     }
 
     fn count(&self, key: &str) -> Result<Option<usize>, String> {
-        let found: Option<usize> = self.plain(key, "options.", ["a whole number from 1", "1 以上の整数"])?;
+        let found: Option<usize> = self.value(key, "options.", ["a whole number from 1", "1 以上の整数"])?;
         if found == Some(0) {
             return Err(tr!(
                 "options.{key}: expected a whole number from 1, found 0",
@@ -220,15 +220,15 @@ impl Object<'_> {
     }
 }
 
-impl Options {
-    pub(super) fn read(text: &str) -> Result<Options, String> {
-        let file = Object::read(text, "options", &OPTIONS)?;
-        let defaults = Options::default();
+impl ExampleOptions {
+    pub(super) fn read(text: &str) -> Result<ExampleOptions, String> {
+        let file = JsonObject::read(text, "options", &OPTION_KEYS)?;
+        let defaults = ExampleOptions::default();
         let activations =
             ["\"relu\", \"gelu\", \"gelu_tanh\" or \"silu\"", "\"relu\"、\"gelu\"、\"gelu_tanh\"、\"silu\" のどれか"];
         let kinds = ["\"layer\" or \"rms\"", "\"layer\" か \"rms\" "];
         let orders = ["\"pre\" or \"post\"", "\"pre\" か \"post\" "];
-        let truth = |key: &str| file.plain::<bool>(key, "options.", ["true or false", "true か false "]);
+        let truth = |key: &str| file.value::<bool>(key, "options.", ["true or false", "true か false "]);
         let finite = |key: &str| match file.number(key)? {
             Some(x) if !x.is_finite() => Err(tr!(
                 "options.{key}: expected a finite number, found {x}",
@@ -236,19 +236,19 @@ impl Options {
             )),
             found => Ok(found),
         };
-        let causal = match file.get("causal") {
+        let causal = match file.raw_value("causal") {
             None | Some("false") => None,
-            Some("true" | "\"top-left\"") => Some(Diagonal::TopLeft),
-            Some("\"bottom-right\"") => Some(Diagonal::BottomRight),
+            Some("true" | "\"top-left\"") => Some(CausalAlignment::TopLeft),
+            Some("\"bottom-right\"") => Some(CausalAlignment::BottomRight),
             Some(other) => {
                 return Err(tr!(
                     "options.causal: expected true, false, \"top-left\" or \"bottom-right\", found {}",
                     "options.causal: true、false、\"top-left\"、\"bottom-right\" のいずれかが必要ですが、{} です",
-                    quoted(other)
+                    quote(other)
                 ));
             }
         };
-        let mask = file.get("mask").map(mask).transpose()?;
+        let mask = file.raw_value("mask").map(read_mask).transpose()?;
         let small = |key: &str| match finite(key)? {
             Some(epsilon) if epsilon < 0.0 => Err(tr!(
                 "options.{key}: expected 0 or more, found {epsilon}",
@@ -257,12 +257,12 @@ impl Options {
             found => Ok(found),
         };
         let epsilon = small("epsilon")?.unwrap_or(defaults.epsilon);
-        let activation = |key: &str| match file.plain::<String>(key, "options.", activations)? {
+        let activation = |key: &str| match file.value::<String>(key, "options.", activations)? {
             None => Ok(None),
             Some(name) => match ACTIVATIONS.into_iter().find(|(known, _)| *known == name) {
                 Some((_, activation)) => Ok(Some(activation)),
                 None => {
-                    let (expected, found) = (lang().pick(activations[0], activations[1]), quoted(&name));
+                    let (expected, found) = (lang().pick(activations[0], activations[1]), quote(&name));
                     Err(tr!(
                         "options.{key}: expected {expected}, found {found}",
                         "options.{key}: {expected}が必要ですが、{found} です"
@@ -271,12 +271,12 @@ impl Options {
             },
         };
         let cells = ["\"rnn\", \"lstm\" or \"gru\"", "\"rnn\"、\"lstm\"、\"gru\" のどれか"];
-        let cell = match file.plain::<String>("cell", "options.", cells)? {
+        let cell = match file.value::<String>("cell", "options.", cells)? {
             None => None,
-            Some(name) => match Cell::named(&name) {
+            Some(name) => match RecurrentCell::from_name(&name) {
                 Some(cell) => Some(cell),
                 None => {
-                    let (expected, found) = (lang().pick(cells[0], cells[1]), quoted(&name));
+                    let (expected, found) = (lang().pick(cells[0], cells[1]), quote(&name));
                     return Err(tr!(
                         "options.cell: expected {expected}, found {found}",
                         "options.cell: {expected}が必要ですが、{found} です"
@@ -288,40 +288,40 @@ impl Options {
             "\"mean\", \"max\", \"first\", \"last\" or \"mean_sqrt_length\"",
             "\"mean\"、\"max\"、\"first\"、\"last\"、\"mean_sqrt_length\" のどれか",
         ];
-        Ok(Options {
+        Ok(ExampleOptions {
             scale: finite("scale")?,
             beta: finite("beta")?,
             head_factors: None,
             causal,
             mask,
-            window: file.plain("window", "options.", ["a whole number", "0 以上の整数"])?,
+            window: file.value("window", "options.", ["a whole number", "0 以上の整数"])?,
             hard: truth("hard")?.unwrap_or(false),
             num_heads: file.count("num_heads")?.unwrap_or(1),
             num_key_heads: file.count("num_key_heads")?,
             head_dim: file.count("d_k")?,
             subtract_max: truth("subtract_max")?.unwrap_or(defaults.subtract_max),
             residual: truth("residual")?.unwrap_or(false),
-            norm: file.plain("norm", "options.", orders)?,
+            norm: file.value("norm", "options.", orders)?,
             rms_norm: truth("rms_norm")?.unwrap_or(false),
             epsilon,
             activation: activation("activation")?,
-            norm_2: file.plain("norm_2", "options.", orders)?,
+            norm_2: file.value("norm_2", "options.", orders)?,
             rms_norm_2: truth("rms_norm_2")?.unwrap_or(false),
             epsilon_2: small("epsilon_2")?,
-            last_norm: file.plain("last_norm", "options.", kinds)?,
+            last_norm: file.value("last_norm", "options.", kinds)?,
             epsilon_last: small("epsilon_last")?,
             rotary: finite("rotary_base")?,
-            alibi: file.plain(
+            alibi: file.value(
                 "alibi_slopes",
                 "options.",
                 ["a list of numbers, one for each head", "ヘッドごとの数値の配列"],
             )?,
             head_norm_epsilon: small("head_norm_epsilon")?,
             cell,
-            pooling: file.plain::<Pooling>("pooling", "options.", ways)?.into_iter().collect(),
+            pooling: file.value::<Pooling>("pooling", "options.", ways)?.into_iter().collect(),
             dense_tanh: truth("dense_tanh")?.unwrap_or(false),
             dense_activation: activation("dense_activation")?,
-            dense_norm: file.plain("dense_norm", "options.", kinds)?,
+            dense_norm: file.value("dense_norm", "options.", kinds)?,
             epsilon_dense: small("epsilon_dense")?,
             unit_length: truth("unit_length")?.unwrap_or(false),
         })

@@ -1,47 +1,47 @@
 //! The steps of a worked example, in order, each with its matrix.
 
-use super::kind::StepKind;
 use super::operation::{Operation, StepId};
 use super::quantity::Quantity;
+use super::step_kind::StepKind;
 use chumoku::memory;
 use ndarray::Array2;
 
 /// What a number of a step takes in the end: itself, once more where it is shown, and its interval where it is checked.
-const BYTES: f64 = 64.0;
+const BYTES_PER_NUMBER: f64 = 64.0;
 
 /// A step: what it is, how it follows, and its matrix.
 #[derive(Clone, Debug)]
-pub(crate) struct Step {
+pub(crate) struct ProgramStep {
     pub(crate) quantity: Quantity,
     /// The head, from 0, where each has its own.
     pub(crate) head: Option<usize>,
     pub(crate) kind: StepKind,
     /// What else its letter names: the letter of another step, or a number.
-    pub(crate) through: String,
+    pub(crate) qualifier: String,
     pub(crate) operation: Operation,
     pub(crate) value: Array2<f64>,
 }
 
-impl Step {
+impl ProgramStep {
     /// Its letter, with the number of its head.
     pub(crate) fn symbol(&self) -> String {
         let head = self.head.map_or(String::new(), |head| format!("[{}]", head + 1));
-        self.kind.symbol(&(self.quantity.symbol().to_owned() + &head), &self.through)
+        self.kind.symbol(&(self.quantity.symbol().to_owned() + &head), &self.qualifier)
     }
 }
 
 /// Steps, each computed from those before it, in f64.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Program {
-    steps: Vec<Step>,
+    steps: Vec<ProgramStep>,
 }
 
 impl Program {
-    pub(crate) fn steps(&self) -> &[Step] {
+    pub(crate) fn steps(&self) -> &[ProgramStep] {
         &self.steps
     }
 
-    pub(crate) fn step(&self, id: StepId) -> &Step {
+    pub(crate) fn step(&self, id: StepId) -> &ProgramStep {
         &self.steps[id]
     }
 
@@ -56,17 +56,17 @@ impl Program {
 
     /// The step that is this of a quantity, of a head where each has its own.
     pub(super) fn find_kind(&self, kind: StepKind, quantity: Quantity, head: Option<usize>) -> Option<StepId> {
-        let is_it = |step: &Step| step.kind == kind && step.quantity == quantity && step.head == head;
+        let is_it = |step: &ProgramStep| step.kind == kind && step.quantity == quantity && step.head == head;
         self.steps.iter().position(is_it)
     }
 
     /// What is given.
-    pub(crate) fn give(&mut self, quantity: Quantity, head: Option<usize>, value: Array2<f64>) -> StepId {
-        self.give_kind(StepKind::Value, quantity, head, value)
+    pub(crate) fn add_given(&mut self, quantity: Quantity, head: Option<usize>, value: Array2<f64>) -> StepId {
+        self.add_given_kind(StepKind::Value, quantity, head, value)
     }
 
     /// What is given, and is this of a quantity.
-    pub(super) fn give_kind(
+    pub(super) fn add_given_kind(
         &mut self,
         kind: StepKind,
         quantity: Quantity,
@@ -74,7 +74,7 @@ impl Program {
         value: Array2<f64>,
     ) -> StepId {
         let (through, operation) = (String::new(), Operation::Given);
-        self.steps.push(Step { quantity, head, kind, through, operation, value });
+        self.steps.push(ProgramStep { quantity, head, kind, qualifier: through, operation, value });
         self.steps.len() - 1
     }
 
@@ -82,30 +82,30 @@ impl Program {
     ///
     /// # Errors
     /// If there is no memory for it.
-    pub(crate) fn compute(
+    pub(crate) fn add_computed(
         &mut self,
         quantity: Quantity,
         head: Option<usize>,
         operation: Operation,
     ) -> Result<StepId, String> {
-        self.add(quantity, head, (StepKind::Value, String::new()), operation)
+        self.add_step(quantity, head, (StepKind::Value, String::new()), operation)
     }
 
     /// Computes something of a step: its gradient, say. Its letter may name something else too.
     ///
     /// # Errors
     /// If there is no memory for it.
-    pub(super) fn compute_of(
+    pub(super) fn add_derived(
         &mut self,
         of: StepId,
         kind: StepKind,
         through: &str,
         operation: Operation,
     ) -> Result<StepId, String> {
-        self.add(self.steps[of].quantity, self.steps[of].head, (kind, through.to_owned()), operation)
+        self.add_step(self.steps[of].quantity, self.steps[of].head, (kind, through.to_owned()), operation)
     }
 
-    fn add(
+    fn add_step(
         &mut self,
         quantity: Quantity,
         head: Option<usize>,
@@ -113,7 +113,7 @@ impl Program {
         operation: Operation,
     ) -> Result<StepId, String> {
         let (rows, columns) = operation.dim(|id| self.steps[id].value.dim());
-        if let Some([needed, free]) = memory::lacking(BYTES * rows as f64 * columns as f64) {
+        if let Some([needed, free]) = memory::shortage(BYTES_PER_NUMBER * rows as f64 * columns as f64) {
             let name = quantity.name();
             return Err(chumoku::tr!(
                 "{name} would be {rows}×{columns}, which takes {needed} of memory, and {free} are free; give smaller matrices",
@@ -121,7 +121,7 @@ impl Program {
             ));
         }
         let value = operation.apply(|id| self.steps[id].value.view());
-        self.steps.push(Step { quantity, head, kind, through, operation, value });
+        self.steps.push(ProgramStep { quantity, head, kind, qualifier: through, operation, value });
         Ok(self.steps.len() - 1)
     }
 }

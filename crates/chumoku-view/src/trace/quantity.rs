@@ -27,7 +27,7 @@ pub(crate) enum Quantity {
     ResetGate,
     UpdateGate,
     CandidateSums,
-    Reset,
+    ResetSums,
     Candidate,
     StepOutput,
     Memory,
@@ -43,20 +43,20 @@ pub(crate) enum Quantity {
     Q,
     K,
     V,
-    HeadGammaQ,
-    HeadGammaK,
-    NormedQ,
-    NormedK,
+    GammaQ,
+    GammaK,
+    NormalizedQ,
+    NormalizedK,
     Speeds,
-    TurnedQ,
-    TurnedK,
+    RotatedQ,
+    RotatedK,
     Scores,
-    Scaled,
-    Biased,
-    Masked,
+    ScaledScores,
+    BiasedScores,
+    MaskedScores,
     Largest,
-    Exponentials,
-    Sums,
+    ScoreExponentials,
+    ScoreSums,
     Weights,
     HeadOutput,
     Concat,
@@ -110,7 +110,7 @@ pub(crate) enum Quantity {
 use Quantity::*;
 
 /// The quantities in the order of a trace: their names in files, their letters in formulas, and their titles.
-const FACTS: [(Quantity, &str, &str, (&str, &str)); 100] = [
+const QUANTITIES: [(Quantity, &str, &str, (&str, &str)); 100] = [
     (Embeddings, "embeddings", "X_E", ("Embeddings", "埋め込み")),
     (Positions, "positions", "P", ("Positional encoding", "位置エンコーディング")),
     (X, "X", "X", ("Input", "入力")),
@@ -138,7 +138,12 @@ const FACTS: [(Quantity, &str, &str, (&str, &str)); 100] = [
         "A_n",
         ("What the output before adds to the new content", "一つ前の出力が新しい内容に加える分"),
     ),
-    (Reset, "reset", "A_r", ("The same, as far as the reset gate lets it through", "そのうちリセットゲートが通す分")),
+    (
+        ResetSums,
+        "reset",
+        "A_r",
+        ("The same, as far as the reset gate lets it through", "そのうちリセットゲートが通す分"),
+    ),
     (Candidate, "n", "n", ("New content", "新しい内容")),
     (StepOutput, "h", "H", ("Output of each token", "各トークンの出力")),
     (Memory, "memory", "X_KV", ("What keys and values are made from", "キーとバリューの元")),
@@ -154,20 +159,20 @@ const FACTS: [(Quantity, &str, &str, (&str, &str)); 100] = [
     (Q, "Q", "Q", ("Queries", "クエリ")),
     (K, "K", "K", ("Keys", "キー")),
     (V, "V", "V", ("Values", "バリュー")),
-    (HeadGammaQ, "gamma_Q", "γ_Q", ("Factors of the normalisation of queries", "クエリの正規化のスケール（γ）")),
-    (HeadGammaK, "gamma_K", "γ_K", ("Factors of the normalisation of keys", "キーの正規化のスケール（γ）")),
-    (NormedQ, "normalised_Q", "Q_n", ("Queries, normalised", "正規化したクエリ")),
-    (NormedK, "normalised_K", "K_n", ("Keys, normalised", "正規化したキー")),
+    (GammaQ, "gamma_Q", "γ_Q", ("Factors of the normalisation of queries", "クエリの正規化のスケール（γ）")),
+    (GammaK, "gamma_K", "γ_K", ("Factors of the normalisation of keys", "キーの正規化のスケール（γ）")),
+    (NormalizedQ, "normalised_Q", "Q_n", ("Queries, normalised", "正規化したクエリ")),
+    (NormalizedK, "normalised_K", "K_n", ("Keys, normalised", "正規化したキー")),
     (Speeds, "rotary_speeds", "ω", ("Angles of one step of position", "位置 1 つ分の回転角")),
-    (TurnedQ, "rotated_Q", "Q′", ("Queries, turned by position", "位置で回転したクエリ")),
-    (TurnedK, "rotated_K", "K′", ("Keys, turned by position", "位置で回転したキー")),
+    (RotatedQ, "rotated_Q", "Q′", ("Queries, turned by position", "位置で回転したクエリ")),
+    (RotatedK, "rotated_K", "K′", ("Keys, turned by position", "位置で回転したキー")),
     (Scores, "scores", "S", ("Scores", "スコア")),
-    (Scaled, "scaled", "S_scaled", ("Scaled scores", "スケーリングしたスコア")),
-    (Biased, "biased", "S_biased", ("Scores with biases", "バイアスを加えたスコア")),
-    (Masked, "masked", "S_masked", ("Masked scores", "マスクしたスコア")),
+    (ScaledScores, "scaled", "S_scaled", ("Scaled scores", "スケーリングしたスコア")),
+    (BiasedScores, "biased", "S_biased", ("Scores with biases", "バイアスを加えたスコア")),
+    (MaskedScores, "masked", "S_masked", ("Masked scores", "マスクしたスコア")),
     (Largest, "max", "m", ("Largest score of each row", "各行の最大値")),
-    (Exponentials, "exponentials", "E", ("Exponentials", "指数")),
-    (Sums, "sums", "z", ("Sums of the exponentials", "指数の和")),
+    (ScoreExponentials, "exponentials", "E", ("Exponentials", "指数")),
+    (ScoreSums, "sums", "z", ("Sums of the exponentials", "指数の和")),
     (Weights, "weights", "A", ("Attention weights", "アテンションの重み")),
     (HeadOutput, "heads", "H", ("Output of the head", "ヘッドの出力")),
     (Concat, "concat", "C", ("Heads side by side", "ヘッドの連結")),
@@ -231,15 +236,15 @@ const FACTS: [(Quantity, &str, &str, (&str, &str)); 100] = [
 // The place of a quantity in the table is its number.
 const _: () = {
     let mut i = 0;
-    while i < FACTS.len() {
-        assert!(FACTS[i].0 as usize == i);
+    while i < QUANTITIES.len() {
+        assert!(QUANTITIES[i].0 as usize == i);
         i += 1;
     }
 };
 
 /// How long an axis is, in letters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Axis {
+pub(crate) enum MatrixAxis {
     /// Tokens that ask.
     Queries,
     /// Tokens that are asked.
@@ -277,12 +282,12 @@ pub(crate) enum Axis {
 impl Quantity {
     /// All of them, in the order of a trace.
     pub(crate) fn all() -> impl Iterator<Item = Quantity> {
-        FACTS.iter().map(|facts| facts.0)
+        QUANTITIES.iter().map(|facts| facts.0)
     }
 
     /// Its name in files.
     pub(crate) fn name(self) -> &'static str {
-        FACTS[self as usize].1
+        QUANTITIES[self as usize].1
     }
 
     /// Whether training changes it.
@@ -297,8 +302,8 @@ impl Quantity {
                     | BQ
                     | BK
                     | BV
-                    | HeadGammaQ
-                    | HeadGammaK
+                    | GammaQ
+                    | GammaK
                     | BO
                     | Gamma2
                     | Beta2
@@ -325,63 +330,71 @@ impl Quantity {
     }
 
     /// The quantity of a name.
-    pub(crate) fn named(name: &str) -> Option<Quantity> {
+    pub(crate) fn from_name(name: &str) -> Option<Quantity> {
         Quantity::all().find(|quantity| quantity.name() == name)
     }
 
     /// Its letter in formulas.
     pub(crate) fn symbol(self) -> &'static str {
-        FACTS[self as usize].2
+        QUANTITIES[self as usize].2
     }
 
     /// Its axes.
-    pub(crate) fn axes(self) -> [Axis; 2] {
+    pub(crate) fn axes(self) -> [MatrixAxis; 2] {
         match self {
             Embeddings | Positions | X | Norm | Output | Residual | FinalNorm | Norm2 | FeedForward | Residual2
-            | FinalNorm2 | LastNorm | Hidden => [Axis::Queries, Axis::Model],
-            InputW => [Axis::Model, Axis::Gates],
-            HiddenW => [Axis::State, Axis::Gates],
-            InputB | HiddenB => [Axis::One, Axis::Gates],
-            FirstHidden | FirstState => [Axis::One, Axis::State],
-            InputSums | HiddenSums => [Axis::Queries, Axis::Gates],
+            | FinalNorm2 | LastNorm | Hidden => [MatrixAxis::Queries, MatrixAxis::Model],
+            InputW => [MatrixAxis::Model, MatrixAxis::Gates],
+            HiddenW => [MatrixAxis::State, MatrixAxis::Gates],
+            InputB | HiddenB => [MatrixAxis::One, MatrixAxis::Gates],
+            FirstHidden | FirstState => [MatrixAxis::One, MatrixAxis::State],
+            InputSums | HiddenSums => [MatrixAxis::Queries, MatrixAxis::Gates],
             Previous | InputGate | ForgetGate | NewContent | OutputGate | PreviousState | CellState | CellTanh
-            | ResetGate | UpdateGate | CandidateSums | Reset | Candidate | StepOutput => [Axis::Queries, Axis::State],
-            Memory => [Axis::Keys, Axis::Memory],
-            NormGamma | NormBeta | BO | Gamma2 | Beta2 | LastGamma | LastBeta | B2 => [Axis::One, Axis::Model],
-            WQ => [Axis::Model, Axis::KeyWidth],
-            WK => [Axis::Memory, Axis::KeyWidth],
-            WV => [Axis::Memory, Axis::ValueWidth],
-            BQ | BK => [Axis::One, Axis::KeyWidth],
-            BV => [Axis::One, Axis::ValueWidth],
-            HeadGammaQ | HeadGammaK => [Axis::One, Axis::HeadWidth],
-            Speeds => [Axis::One, Axis::Pairs],
-            Q | NormedQ | TurnedQ => [Axis::Queries, Axis::KeyWidth],
-            K | NormedK | TurnedK => [Axis::Keys, Axis::KeyWidth],
-            V => [Axis::Keys, Axis::ValueWidth],
-            Scores | Scaled | Biased | Masked | Exponentials | Weights => [Axis::Queries, Axis::Keys],
-            Largest | Sums => [Axis::Queries, Axis::One],
-            HeadOutput | Concat => [Axis::Queries, Axis::ValueWidth],
-            WO => [Axis::ValueWidth, Axis::Model],
-            W1 | WGate => [Axis::Model, Axis::Inner],
-            B1 | BGate => [Axis::One, Axis::Inner],
-            Inner | Activated | Gate | Gated => [Axis::Queries, Axis::Inner],
-            W2 => [Axis::Inner, Axis::Model],
-            Pooled => [Axis::One, Axis::Pooled],
-            DenseW => [Axis::Pooled, Axis::Vector],
-            DenseB | Dense | DenseTanh | DenseActivated | DenseGamma | DenseBeta | DenseNorm | Vector => {
-                [Axis::One, Axis::Vector]
+            | ResetGate | UpdateGate | CandidateSums | ResetSums | Candidate | StepOutput => {
+                [MatrixAxis::Queries, MatrixAxis::State]
             }
-            ClassW => [Axis::Vector, Axis::Classes],
-            ClassB => [Axis::One, Axis::Classes],
-            Logits | ClassExponentials | Probabilities | Target | LogProbabilities => [Axis::Answers, Axis::Classes],
-            ClassLargest | ClassSums => [Axis::Answers, Axis::One],
-            Loss => [Axis::One, Axis::One],
+            Memory => [MatrixAxis::Keys, MatrixAxis::Memory],
+            NormGamma | NormBeta | BO | Gamma2 | Beta2 | LastGamma | LastBeta | B2 => {
+                [MatrixAxis::One, MatrixAxis::Model]
+            }
+            WQ => [MatrixAxis::Model, MatrixAxis::KeyWidth],
+            WK => [MatrixAxis::Memory, MatrixAxis::KeyWidth],
+            WV => [MatrixAxis::Memory, MatrixAxis::ValueWidth],
+            BQ | BK => [MatrixAxis::One, MatrixAxis::KeyWidth],
+            BV => [MatrixAxis::One, MatrixAxis::ValueWidth],
+            GammaQ | GammaK => [MatrixAxis::One, MatrixAxis::HeadWidth],
+            Speeds => [MatrixAxis::One, MatrixAxis::Pairs],
+            Q | NormalizedQ | RotatedQ => [MatrixAxis::Queries, MatrixAxis::KeyWidth],
+            K | NormalizedK | RotatedK => [MatrixAxis::Keys, MatrixAxis::KeyWidth],
+            V => [MatrixAxis::Keys, MatrixAxis::ValueWidth],
+            Scores | ScaledScores | BiasedScores | MaskedScores | ScoreExponentials | Weights => {
+                [MatrixAxis::Queries, MatrixAxis::Keys]
+            }
+            Largest | ScoreSums => [MatrixAxis::Queries, MatrixAxis::One],
+            HeadOutput | Concat => [MatrixAxis::Queries, MatrixAxis::ValueWidth],
+            WO => [MatrixAxis::ValueWidth, MatrixAxis::Model],
+            W1 | WGate => [MatrixAxis::Model, MatrixAxis::Inner],
+            B1 | BGate => [MatrixAxis::One, MatrixAxis::Inner],
+            Inner | Activated | Gate | Gated => [MatrixAxis::Queries, MatrixAxis::Inner],
+            W2 => [MatrixAxis::Inner, MatrixAxis::Model],
+            Pooled => [MatrixAxis::One, MatrixAxis::Pooled],
+            DenseW => [MatrixAxis::Pooled, MatrixAxis::Vector],
+            DenseB | Dense | DenseTanh | DenseActivated | DenseGamma | DenseBeta | DenseNorm | Vector => {
+                [MatrixAxis::One, MatrixAxis::Vector]
+            }
+            ClassW => [MatrixAxis::Vector, MatrixAxis::Classes],
+            ClassB => [MatrixAxis::One, MatrixAxis::Classes],
+            Logits | ClassExponentials | Probabilities | Target | LogProbabilities => {
+                [MatrixAxis::Answers, MatrixAxis::Classes]
+            }
+            ClassLargest | ClassSums => [MatrixAxis::Answers, MatrixAxis::One],
+            Loss => [MatrixAxis::One, MatrixAxis::One],
         }
     }
 
     /// What it is called.
     pub(crate) fn title(self, lang: Lang) -> &'static str {
-        let (en, ja) = FACTS[self as usize].3;
+        let (en, ja) = QUANTITIES[self as usize].3;
         lang.pick(en, ja)
     }
 }

@@ -1,15 +1,15 @@
 //! The recurrence of an RNN, LSTM or GRU, for numbers and for intervals: what each token is given by the one before it, and
 //! what gradient by the one after it.
 
-use super::number::Scalar;
+use super::printed_number::Scalar;
 use super::quantity::Quantity;
-use chumoku_kernels::Cell;
+use chumoku_kernels::RecurrentCell;
 use ndarray::{Array2, ArrayView2};
 
 /// What each token is given by the one before it; steps by their number.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Before {
-    pub(crate) cell: Cell,
+pub(crate) struct Recurrence {
+    pub(crate) cell: RecurrentCell,
     /// Those of the inputs, by gate: X W_x + b_x.
     pub(crate) sums: usize,
     /// The recurrent weights and their bias.
@@ -27,14 +27,14 @@ pub(super) fn logistic<S: Scalar>(x: S) -> S {
     one.div(one.add(S::of(0.0).sub(x).exp()))
 }
 
-impl Before {
+impl Recurrence {
     /// The quantity whose rows it has, one later.
-    pub(super) fn of(&self) -> Quantity {
+    pub(super) fn source_quantity(&self) -> Quantity {
         if self.is_state { Quantity::CellState } else { Quantity::StepOutput }
     }
 
     /// What hands it on: H′ or C′.
-    pub(super) fn by(&self) -> Quantity {
+    pub(super) fn result_quantity(&self) -> Quantity {
         if self.is_state { Quantity::PreviousState } else { Quantity::Previous }
     }
 
@@ -46,7 +46,7 @@ impl Before {
     }
 
     /// The recurrence as `chumoku_kernels::Cell` describes it.
-    fn tokens<'a, S: Scalar + 'a>(&self, value: impl Fn(usize) -> ArrayView2<'a, S>) -> Vec<Token<S>> {
+    fn tokens<'a, S: Scalar + 'a>(&self, value: impl Fn(usize) -> ArrayView2<'a, S>) -> Vec<TokenState<S>> {
         let (sums, weight) = (value(self.sums), value(self.weight));
         let hidden = weight.nrows();
         let first = |which: usize| match self.first[which] {
@@ -68,18 +68,18 @@ impl Before {
                 x.add(s)
             };
             let (gates, after) = match self.cell {
-                Cell::Rnn => {
+                RecurrentCell::Rnn => {
                     let h = all(&|j| sum(0, j).tanh());
                     (vec![h.clone()], [h, before[1].clone()])
                 }
-                Cell::Lstm => {
+                RecurrentCell::Lstm => {
                     let [i, f, o] = [0, 1, 3].map(|which| all(&|j| logistic(sum(which, j))));
                     let g = all(&|j| sum(2, j).tanh());
                     let c = all(&|j| f[j].mul(before[1][j]).add(i[j].mul(g[j])));
                     let h = all(&|j| o[j].mul(c[j].tanh()));
                     (vec![i, f, g, o], [h, c])
                 }
-                Cell::Gru => {
+                RecurrentCell::Gru => {
                     let [r, z] = [0, 1].map(|which| all(&|j| logistic(sum(which, j))));
                     let n = all(&|j| {
                         let [x, s] = terms(2, j);
@@ -89,27 +89,32 @@ impl Before {
                     (vec![r, z, n], [h, before[1].clone()])
                 }
             };
-            found.push(Token { before: std::mem::replace(&mut before, after.clone()), own, gates, after });
+            found.push(TokenState {
+                before: std::mem::replace(&mut before, after.clone()),
+                recurrent_sums: own,
+                gates,
+                next: after,
+            });
         }
         found
     }
 }
 
 /// What a recurrent network computes at one token.
-struct Token<S> {
+struct TokenState<S> {
     /// h and c of the token before.
     before: [Vec<S>; 2],
     /// What h adds to each gate: h W_h + b_h.
-    own: Vec<S>,
+    recurrent_sums: Vec<S>,
     /// The gates, in PyTorch's order.
     gates: Vec<Vec<S>>,
     /// h and c.
-    after: [Vec<S>; 2],
+    next: [Vec<S>; 2],
 }
 
-impl<S: Scalar> Token<S> {
+impl<S: Scalar> TokenState<S> {
     /// The gradients of what it was given, from that of its h and what of that of its c does not come through h.
-    fn back(&self, cell: Cell, weight: ArrayView2<'_, S>, dh: &[S], later: &[S]) -> [Vec<S>; 2] {
+    fn backward(&self, cell: RecurrentCell, weight: ArrayView2<'_, S>, dh: &[S], later: &[S]) -> [Vec<S>; 2] {
         let hidden = dh.len();
         let one = S::of(1.0);
         let of_tanh = |y: S, d: S| d.mul(one.sub(y.square()));
@@ -119,8 +124,8 @@ impl<S: Scalar> Token<S> {
         let [mut straight, mut of_state] = [vec![S::of(0.0); hidden], vec![S::of(0.0); hidden]];
         for (j, &d) in dh.iter().enumerate() {
             match (cell, &self.gates[..]) {
-                (Cell::Lstm, [i, f, g, o]) => {
-                    let tanh = self.after[1][j].tanh();
+                (RecurrentCell::Lstm, [i, f, g, o]) => {
+                    let tanh = self.next[1][j].tanh();
                     let dc = of_tanh(tanh, d.mul(o[j])).add(later[j]);
                     inside[j] = of_logistic(i[j], dc.mul(g[j]));
                     inside[hidden + j] = of_logistic(f[j], dc.mul(self.before[1][j]));
@@ -128,14 +133,14 @@ impl<S: Scalar> Token<S> {
                     inside[3 * hidden + j] = of_logistic(o[j], d.mul(tanh));
                     of_state[j] = dc.mul(f[j]);
                 }
-                (Cell::Gru, [r, z, n]) => {
+                (RecurrentCell::Gru, [r, z, n]) => {
                     let new = of_tanh(n[j], d.mul(one.sub(z[j])));
-                    inside[j] = of_logistic(r[j], new.mul(self.own[2 * hidden + j]));
+                    inside[j] = of_logistic(r[j], new.mul(self.recurrent_sums[2 * hidden + j]));
                     inside[hidden + j] = of_logistic(z[j], d.mul(self.before[0][j].sub(n[j])));
                     inside[2 * hidden + j] = new.mul(r[j]);
                     straight[j] = d.mul(z[j]);
                 }
-                _ => inside[j] = of_tanh(self.after[0][j], d),
+                _ => inside[j] = of_tanh(self.next[0][j], d),
             }
         }
         let back = weight
@@ -149,24 +154,24 @@ impl<S: Scalar> Token<S> {
 
 /// The gradient that each token's H, or C, is handed by the token after it; 0 of the last.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Later {
+pub(crate) struct RecurrenceGradient {
     /// What H, or C, was handed on by.
-    pub(crate) before: Before,
+    pub(crate) recurrence: Recurrence,
     /// The gradient of H that does not come through later tokens.
     pub(crate) gradient: usize,
 }
 
-impl Later {
+impl RecurrenceGradient {
     /// Backpropagation through time (Werbos 1990), from the last token to the first.
     pub(super) fn apply<'a, S: Scalar + 'a>(&self, value: impl Fn(usize) -> ArrayView2<'a, S>) -> Array2<S> {
-        let (given, weight) = (value(self.gradient), value(self.before.weight));
+        let (given, weight) = (value(self.gradient), value(self.recurrence.weight));
         let hidden = weight.nrows();
         let mut handed = [vec![S::of(0.0); hidden], vec![S::of(0.0); hidden]];
         let mut found = Vec::new();
-        for (t, token) in self.before.tokens(&value).iter().enumerate().rev() {
+        for (t, token) in self.recurrence.tokens(&value).iter().enumerate().rev() {
             let dh: Vec<S> = given.row(t).iter().zip(&handed[0]).map(|(own, later)| own.add(*later)).collect();
-            let before = token.back(self.before.cell, weight, &dh, &handed[1]);
-            found.push(std::mem::replace(&mut handed, before)[usize::from(self.before.is_state)].clone());
+            let before = token.backward(self.recurrence.cell, weight, &dh, &handed[1]);
+            found.push(std::mem::replace(&mut handed, before)[usize::from(self.recurrence.is_state)].clone());
         }
         rows(found.iter().rev(), hidden)
     }

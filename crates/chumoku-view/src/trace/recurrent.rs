@@ -3,18 +3,18 @@
 //! What a token is given by the one before it stands in a matrix of its own, H′ (and C′ of an LSTM): the rows of H, one token
 //! later. It is computed first, by the whole recurrence; then every gate follows for all tokens at once, and H in the end.
 
-use super::builder::{Build, misfit};
-use super::feed_forward::OF_ATTENTION;
+use super::feed_forward::ATTENTION_INPUTS;
 use super::operation::{Operation, StepId};
+use super::program_builder::{ProgramBuilder, shape_error};
 use super::quantity::Quantity;
-use super::recurrence::Before;
+use super::recurrence::Recurrence;
 use chumoku::tr;
-use chumoku_kernels::Cell;
+use chumoku_kernels::RecurrentCell;
 
-impl Build<'_> {
+impl ProgramBuilder<'_> {
     /// A recurrent network over the tokens, if one is asked for; its outputs (Elman 1990; Hochreiter and Schmidhuber 1997; Cho et
     /// al. 2014).
-    pub(super) fn recurrent(&mut self, x: Option<StepId>) -> Result<Option<StepId>, String> {
+    pub(super) fn add_recurrent(&mut self, x: Option<StepId>) -> Result<Option<StepId>, String> {
         use Quantity::{FirstHidden, FirstState, HiddenB, HiddenSums, HiddenW, InputB, InputSums, InputW, Previous};
         let has = |quantity: &Quantity| self.example.inputs.contains_key(quantity);
         let Some(cell) = self.example.options.cell else {
@@ -29,7 +29,7 @@ impl Build<'_> {
             };
         };
         let name = cell.name();
-        let other = OF_ATTENTION
+        let other = ATTENTION_INPUTS
             .iter()
             .chain(&[Quantity::W1])
             .find(|quantity| has(quantity))
@@ -44,19 +44,19 @@ impl Build<'_> {
                 "options.cell が \"{name}\" です。再帰型ネットワークだけの計算例が必要ですが、{other} もあります"
             ));
         }
-        if cell != Cell::Lstm && has(&FirstState) {
+        if cell != RecurrentCell::Lstm && has(&FirstState) {
             return Err(tr!(
                 "inputs.{}: only an LSTM has a cell state, and options.cell is \"{name}\"",
                 "inputs.{}: セル状態があるのは LSTM だけですが、options.cell は \"{name}\" です",
                 FirstState.name()
             ));
         }
-        let sums = match (self.given(InputSums)?, x) {
+        let sums = match (self.whole_input(InputSums)?, x) {
             (Some(sums), _) => Some(sums),
-            (None, Some(x)) => self.projected(x, [InputW, InputB, InputSums])?,
+            (None, Some(x)) => self.project(x, [InputW, InputB, InputSums])?,
             (None, None) => None,
         };
-        let (Some(sums), Some(weight)) = (sums, self.given(HiddenW)?) else {
+        let (Some(sums), Some(weight)) = (sums, self.whole_input(HiddenW)?) else {
             return Err(tr!(
                 "options.cell: expected X, W_x and W_h (the weights of the inputs, and of the output before)",
                 "options.cell: X、W_x、W_h（入力の重み行列と、一つ前の出力の重み行列）が必要です"
@@ -77,56 +77,59 @@ impl Build<'_> {
             let source = if has(&InputSums) { step } else { InputW };
             let shape = self.shape(weight);
             let matrix = self.program.find(source, None).map_or(self.program.value(sums), |id| self.program.value(id));
-            return Err(misfit(source.name(), matrix, &tr!("{} columns", "{} 列", width), "W_h", shape));
+            return Err(shape_error(source.name(), matrix, &tr!("{} columns", "{} 列", width), "W_h", shape));
         }
-        let bias = self.row(HiddenB, width, HiddenW.name())?;
-        let first = [self.row(FirstHidden, hidden, "h")?, self.row(FirstState, hidden, "c")?];
-        let before = Before { cell, sums, weight, bias, first, is_state: false };
-        let previous = self.program.compute(Previous, None, Operation::Before(before.clone()))?;
+        let bias = self.row_input(HiddenB, width, HiddenW.name())?;
+        let first = [self.row_input(FirstHidden, hidden, "h")?, self.row_input(FirstState, hidden, "c")?];
+        let before = Recurrence { cell, sums, weight, bias, first, is_state: false };
+        let previous = self.program.add_computed(Previous, None, Operation::Recurrence(before.clone()))?;
         let product = Operation::Product { factors: [previous, weight], bias };
-        let of_state = self.program.compute(HiddenSums, None, product)?;
+        let of_state = self.program.add_computed(HiddenSums, None, product)?;
         let both = |gate: usize| [(sums, gate * hidden), (of_state, gate * hidden)];
         let gate = |gate: usize, is_tanh: bool| Operation::Gate { terms: both(gate), width: hidden, is_tanh };
         match cell {
-            Cell::Rnn => self.program.compute(Quantity::StepOutput, None, gate(0, true)),
-            Cell::Lstm => self.lstm(before, gate),
-            Cell::Gru => self.gru([sums, of_state, previous], hidden, gate),
+            RecurrentCell::Rnn => self.program.add_computed(Quantity::StepOutput, None, gate(0, true)),
+            RecurrentCell::Lstm => self.add_lstm(before, gate),
+            RecurrentCell::Gru => self.add_gru([sums, of_state, previous], hidden, gate),
         }
         .map(Some)
     }
 
     /// The gates of an LSTM, its cell state and its output.
-    fn lstm(&mut self, before: Before, gate: impl Fn(usize, bool) -> Operation) -> Result<StepId, String> {
+    fn add_lstm(&mut self, before: Recurrence, gate: impl Fn(usize, bool) -> Operation) -> Result<StepId, String> {
         use Quantity::{CellState, CellTanh, ForgetGate, InputGate, NewContent, OutputGate, PreviousState, StepOutput};
-        let input = self.program.compute(InputGate, None, gate(0, false))?;
-        let forget = self.program.compute(ForgetGate, None, gate(1, false))?;
-        let content = self.program.compute(NewContent, None, gate(2, true))?;
-        let output = self.program.compute(OutputGate, None, gate(3, false))?;
-        let previous =
-            self.program.compute(PreviousState, None, Operation::Before(Before { is_state: true, ..before }))?;
+        let input = self.program.add_computed(InputGate, None, gate(0, false))?;
+        let forget = self.program.add_computed(ForgetGate, None, gate(1, false))?;
+        let content = self.program.add_computed(NewContent, None, gate(2, true))?;
+        let output = self.program.add_computed(OutputGate, None, gate(3, false))?;
+        let previous = self.program.add_computed(
+            PreviousState,
+            None,
+            Operation::Recurrence(Recurrence { is_state: true, ..before }),
+        )?;
         let pairs = [[forget, previous], [input, content]];
-        let state = self.program.compute(CellState, None, Operation::Gated { pairs, is_complement: false })?;
-        let tanh = self.program.compute(CellTanh, None, Operation::Tanh(state))?;
-        self.program.compute(StepOutput, None, Operation::Hadamard([output, tanh]))
+        let state = self.program.add_computed(CellState, None, Operation::GatedSum { pairs, is_complement: false })?;
+        let tanh = self.program.add_computed(CellTanh, None, Operation::Tanh(state))?;
+        self.program.add_computed(StepOutput, None, Operation::Hadamard([output, tanh]))
     }
 
     /// The gates of a GRU, and its output.
-    fn gru(
+    fn add_gru(
         &mut self,
         [sums, of_state, previous]: [StepId; 3],
         hidden: usize,
         gate: impl Fn(usize, bool) -> Operation,
     ) -> Result<StepId, String> {
-        use Quantity::{Candidate, CandidateSums, Reset, ResetGate, StepOutput, UpdateGate};
-        let reset = self.program.compute(ResetGate, None, gate(0, false))?;
-        let update = self.program.compute(UpdateGate, None, gate(1, false))?;
+        use Quantity::{Candidate, CandidateSums, ResetGate, ResetSums, StepOutput, UpdateGate};
+        let reset = self.program.add_computed(ResetGate, None, gate(0, false))?;
+        let update = self.program.add_computed(UpdateGate, None, gate(1, false))?;
         let range = 2 * hidden..3 * hidden;
-        let own = self.program.compute(CandidateSums, None, Operation::Columns { of: of_state, range })?;
-        let kept = self.program.compute(Reset, None, Operation::Hadamard([reset, own]))?;
+        let own = self.program.add_computed(CandidateSums, None, Operation::Columns { of: of_state, range })?;
+        let kept = self.program.add_computed(ResetSums, None, Operation::Hadamard([reset, own]))?;
         let terms = [(sums, 2 * hidden), (kept, 0)];
         let candidate =
-            self.program.compute(Candidate, None, Operation::Gate { terms, width: hidden, is_tanh: true })?;
+            self.program.add_computed(Candidate, None, Operation::Gate { terms, width: hidden, is_tanh: true })?;
         let pairs = [[update, candidate], [update, previous]];
-        self.program.compute(StepOutput, None, Operation::Gated { pairs, is_complement: true })
+        self.program.add_computed(StepOutput, None, Operation::GatedSum { pairs, is_complement: true })
     }
 }

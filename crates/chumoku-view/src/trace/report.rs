@@ -1,13 +1,13 @@
 //! What checking found, in words.
 
-use super::belief::Verdict;
-use super::check::{Checked, CheckedStep, RowSum, Worst};
+use super::check::{CheckReport, ClaimResult, RowSum, WorstNumber};
 use super::example::WorkedExample;
-use super::kind::StepKind;
-use super::number::Printed;
-use super::quantity::{Axis, Quantity};
-use crate::{left, wrap};
-use chumoku::lang::clean_text;
+use super::implications::Verdict;
+use super::printed_number::PrintedNumber;
+use super::quantity::{MatrixAxis, Quantity};
+use super::step_kind::StepKind;
+use crate::{align_left, wrap};
+use chumoku::lang::show_controls_in_text;
 use chumoku::lang::{Lang, lang};
 use chumoku::tr;
 use std::fmt::Write;
@@ -15,10 +15,10 @@ use std::fmt::Write;
 /// Columns of a report.
 const WIDTH: usize = 80;
 
-impl Checked {
+impl CheckReport {
     /// The first claim that is wrong by itself.
     #[must_use]
-    pub fn first_wrong(&self) -> Option<&CheckedStep> {
+    pub fn first_wrong(&self) -> Option<&ClaimResult> {
         self.steps.iter().find(|step| step.verdict == Verdict::Wrong)
     }
 
@@ -29,11 +29,11 @@ impl Checked {
         let mut out = String::new();
         // What goes on below a heading is indented, so that the next file's stands out.
         let heading =
-            if example.title.is_empty() { file.to_owned() } else { format!("{file}: {}", example.title.of(lang)) };
-        for (i, line) in wrap(&clean_text(&heading), WIDTH - 2).iter().enumerate() {
+            if example.title.is_empty() { file.to_owned() } else { format!("{file}: {}", example.title.in_lang(lang)) };
+        for (i, line) in wrap(&show_controls_in_text(&heading), WIDTH - 2).iter().enumerate() {
             let _ = writeln!(out, "{}{line}", if i == 0 { "" } else { "  " });
         }
-        wrapped(&mut out, 2, example.source.of(lang));
+        wrap_lines(&mut out, 2, example.source.in_lang(lang));
         for step in &self.steps {
             let odd = if step.wrong > 0 { step.wrong } else { step.rounded };
             let all = step.claimed;
@@ -43,17 +43,17 @@ impl Checked {
                 (_, 1) => tr!("1 of 1 number", "数値 1 個のうち 1 個"),
                 _ => tr!("{odd} of {all} numbers", "数値 {all} 個のうち {odd} 個"),
             };
-            let verdict = left(step.verdict.word(lang), 11);
+            let verdict = align_left(step.verdict.word(lang), 11);
             let _ = writeln!(out, "  {:<13} {verdict} {numbers}", step.name);
             if let Some(worst) = &step.worst {
-                wrapped(&mut out, 16, &example.says(&step.name, worst));
+                wrap_lines(&mut out, 16, &example.describe_worst(&step.name, worst));
             }
             for row in &step.row_sums {
-                wrapped(&mut out, 16, &example.says_sum(&step.name, row));
+                wrap_lines(&mut out, 16, &example.describe_row_sum(&step.name, row));
             }
         }
         for line in self.summary() {
-            wrapped(&mut out, 2, &line);
+            wrap_lines(&mut out, 2, &line);
         }
         out
     }
@@ -97,8 +97,8 @@ impl Checked {
 }
 
 /// Lines of a text, so far to the right.
-fn wrapped(out: &mut String, indent: usize, text: &str) {
-    for line in wrap(&clean_text(text), WIDTH - indent) {
+fn wrap_lines(out: &mut String, indent: usize, text: &str) {
+    for line in wrap(&show_controls_in_text(text), WIDTH - indent) {
         let _ = writeln!(out, "{}{line}", " ".repeat(indent));
     }
 }
@@ -118,39 +118,39 @@ impl Verdict {
 impl WorkedExample {
     /// Where a claim is furthest from the truth, and by what, in the language of the process.
     #[must_use]
-    pub fn says(&self, name: &str, worst: &Worst) -> String {
-        let Worst { index, claimed, truth, from_claims } = worst;
-        let digits = |x: f64| like(x, claimed);
+    pub fn describe_worst(&self, name: &str, worst: &WorstNumber) -> String {
+        let WorstNumber { index, claimed, truth, from_claims } = worst;
+        let digits = |x: f64| format_like(x, claimed);
         let implied = from_claims.map_or(String::new(), |x| {
             let x = digits(x);
             tr!(", from the earlier claims {x}", "、前の主張からは {x}")
         });
-        let place = if index.is_empty() { String::new() } else { self.place(name, index) + ": " };
+        let place = if index.is_empty() { String::new() } else { self.element_position(name, index) + ": " };
         let truth = digits(*truth);
         tr!("{place}claimed {claimed}, true {truth}{implied}", "{place}主張 {claimed}、正しくは {truth}{implied}")
     }
 
     /// What a row of weights sums to, in the language of the process.
-    fn says_sum(&self, name: &str, RowSum { index, sum }: &RowSum) -> String {
+    fn describe_row_sum(&self, name: &str, RowSum { index, sum }: &RowSum) -> String {
         let (head, row) = match index[..] {
             [head, row] => (tr!("head {}, ", "ヘッド {}、", head + 1), row),
             _ => (String::new(), index.first().copied().unwrap_or(0)),
         };
-        let (row, sum) = (self.place(name, &[row]), like(*sum, "0.00"));
+        let (row, sum) = (self.element_position(name, &[row]), format_like(*sum, "0.00"));
         tr!("{head}{row} sums to {sum}, not to 1", "{head}{row}の和は {sum}（1 ではない）")
     }
 
     /// The place of a number: its row and column, with their words, after the head where there are three indices; of
     /// one index, the row.
-    pub(super) fn place(&self, name: &str, index: &[usize]) -> String {
-        let claimed = StepKind::all().find_map(|kind| Quantity::named(name.strip_prefix(kind.prefix()?)?));
-        let axes = claimed.map_or([Axis::One; 2], Quantity::axes);
-        let word = |axis: Axis, i: usize| {
+    pub(super) fn element_position(&self, name: &str, index: &[usize]) -> String {
+        let claimed = StepKind::all().find_map(|kind| Quantity::from_name(name.strip_prefix(kind.claim_prefix()?)?));
+        let axes = claimed.map_or([MatrixAxis::One; 2], Quantity::axes);
+        let word = |axis: MatrixAxis, i: usize| {
             let keys = if self.key_tokens.is_empty() { &self.tokens } else { &self.key_tokens };
             let words = match axis {
-                Axis::Queries => &self.tokens,
-                Axis::Keys => keys,
-                Axis::Classes => &self.classes,
+                MatrixAxis::Queries => &self.tokens,
+                MatrixAxis::Keys => keys,
+                MatrixAxis::Classes => &self.classes,
                 _ => return String::new(),
             };
             words.get(i).map_or(String::new(), |word| tr!(" ({word})", "（{word}）"))
@@ -158,7 +158,7 @@ impl WorkedExample {
         let of_head = |head: usize| tr!("head {}, ", "ヘッド {}、", head + 1);
         let of_row = |row: usize| tr!("row {}{}", "{} 行目{}", row + 1, word(axes[0], row));
         let of_column = |column: usize| match axes[1] {
-            Axis::One => String::new(),
+            MatrixAxis::One => String::new(),
             axis => tr!(", column {}{}", "、{} 列目{}", column + 1, word(axis, column)),
         };
         match *index {
@@ -171,8 +171,8 @@ impl WorkedExample {
 }
 
 /// A number with two digits more than a printed one.
-pub(super) fn like(x: f64, printed: &str) -> String {
-    let unit = Printed::parse(printed).map_or(1e-4, |printed| printed.unit);
+pub(super) fn format_like(x: f64, printed: &str) -> String {
+    let unit = PrintedNumber::parse(printed).map_or(1e-4, |printed| printed.unit);
     if !x.is_finite() {
         return x.to_string();
     }

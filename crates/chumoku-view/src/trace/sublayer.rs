@@ -1,15 +1,15 @@
 //! What stands around each part of a layer: a residual connection and a normalisation; and the normalisations behind layers.
 
-use super::builder::Build;
 use super::operation::{Operation, StepId};
-use super::options::Options;
+use super::options::ExampleOptions;
+use super::program_builder::ProgramBuilder;
 use super::quantity::Quantity;
 use chumoku::nn::{NormKind, NormOrder};
 use chumoku::tr;
 
 /// What has a normalisation: the parts of a layer, each with its residual connection, and what follows layers.
 #[derive(Clone, Copy)]
-pub(super) enum Part {
+pub(super) enum NormSite {
     Attention,
     FeedForward,
     /// All layers.
@@ -19,7 +19,7 @@ pub(super) enum Part {
 }
 
 /// The normalisation of a part.
-struct PartNorm {
+struct NormSettings {
     order: Option<NormOrder>,
     is_rms: bool,
     epsilon: f64,
@@ -29,31 +29,31 @@ struct PartNorm {
     names: [&'static str; 2],
 }
 
-impl Part {
-    fn norm(self, options: &Options) -> PartNorm {
+impl NormSite {
+    fn settings(self, options: &ExampleOptions) -> NormSettings {
         match self {
-            Part::Attention => PartNorm {
+            NormSite::Attention => NormSettings {
                 order: options.norm,
                 is_rms: options.rms_norm,
                 epsilon: options.epsilon,
                 parameters: [Quantity::NormGamma, Quantity::NormBeta],
                 names: ["norm", "rms_norm"],
             },
-            Part::FeedForward => PartNorm {
+            NormSite::FeedForward => NormSettings {
                 order: options.norm_2,
                 is_rms: options.rms_norm_2,
                 epsilon: options.epsilon_2.unwrap_or(options.epsilon),
                 parameters: [Quantity::Gamma2, Quantity::Beta2],
                 names: ["norm_2", "rms_norm_2"],
             },
-            Part::Layers => PartNorm {
+            NormSite::Layers => NormSettings {
                 order: options.last_norm.map(|_| NormOrder::Post),
                 is_rms: options.last_norm == Some(NormKind::Rms),
                 epsilon: options.epsilon_last.unwrap_or(options.epsilon),
                 parameters: [Quantity::LastGamma, Quantity::LastBeta],
                 names: ["last_norm"; 2],
             },
-            Part::Dense => PartNorm {
+            NormSite::Dense => NormSettings {
                 order: options.dense_norm.map(|_| NormOrder::Post),
                 is_rms: options.dense_norm == Some(NormKind::Rms),
                 epsilon: options.epsilon_dense.unwrap_or(options.epsilon),
@@ -64,14 +64,14 @@ impl Part {
     }
 }
 
-impl Build<'_> {
+impl ProgramBuilder<'_> {
     /// That what is given of a part's normalisation fits together.
-    pub(super) fn check_norm(&self, part: Part) -> Result<(), String> {
+    pub(super) fn check_norm(&self, part: NormSite) -> Result<(), String> {
         let has = |quantity| self.example.inputs.contains_key(&quantity);
-        let norm = part.norm(&self.example.options);
+        let norm = part.settings(&self.example.options);
         let [gamma, beta] = norm.parameters;
         let ([order, rms], [gamma_name, beta_name]) = (norm.names, norm.parameters.map(Quantity::name));
-        if let Part::Layers | Part::Dense = part {
+        if let NormSite::Layers | NormSite::Dense = part {
             if norm.order.is_none() && (has(gamma) || has(beta)) {
                 return Err(tr!(
                     "{gamma_name} and {beta_name}: expected options.{order}, \"layer\" or \"rms\", to say which normalisation \
@@ -105,29 +105,29 @@ impl Build<'_> {
     }
 
     /// The normalisation of a part.
-    pub(super) fn norm(&mut self, of: StepId, result: Quantity, part: Part) -> Result<StepId, String> {
-        let norm = part.norm(&self.example.options);
+    pub(super) fn add_norm(&mut self, of: StepId, result: Quantity, part: NormSite) -> Result<StepId, String> {
+        let norm = part.settings(&self.example.options);
         let (columns, name) = (self.shape(of).1, self.program.step(of).quantity.name());
         let [gamma, beta] = norm.parameters;
-        let gamma = self.row(gamma, columns, name)?;
-        let beta = self.row(beta, columns, name)?;
+        let gamma = self.row_input(gamma, columns, name)?;
+        let beta = self.row_input(beta, columns, name)?;
         let epsilon = norm.epsilon;
         let operation = match norm.is_rms {
-            true => Operation::RmsNormalised { of, gamma, epsilon },
-            false => Operation::Normalised { of, gamma, beta, epsilon },
+            true => Operation::RmsNorm { of, gamma, epsilon },
+            false => Operation::LayerNorm { of, gamma, beta, epsilon },
         };
-        self.program.compute(result, None, operation)
+        self.program.add_computed(result, None, operation)
     }
 
     /// What was given to a part added to what it came to, and normalised, as far as that is asked for.
-    pub(super) fn around(
+    pub(super) fn add_residual_and_norm(
         &mut self,
         x: Option<StepId>,
         output: StepId,
-        part: Part,
+        part: NormSite,
         [residual, normalised]: [Quantity; 2],
     ) -> Result<StepId, String> {
-        let order = part.norm(&self.example.options).order;
+        let order = part.settings(&self.example.options).order;
         let is_claimed = self.example.claims.iter().any(|(_, claimed, _)| *claimed == residual);
         let has_residual = self.example.options.residual || order.is_some() || is_claimed;
         let (Some(x), true) = (x, has_residual) else { return Ok(output) };
@@ -140,9 +140,9 @@ impl Build<'_> {
                 "{name}: {x} は {a}×{b}、{output} は {c}×{d} です。足し合わせるには同じ形でなければなりません"
             ));
         }
-        let sum = self.program.compute(residual, None, Operation::Sum([x, output]))?;
+        let sum = self.program.add_computed(residual, None, Operation::Sum([x, output]))?;
         match order {
-            Some(NormOrder::Post) => self.norm(sum, normalised, part),
+            Some(NormOrder::Post) => self.add_norm(sum, normalised, part),
             _ => Ok(sum),
         }
     }

@@ -1,18 +1,18 @@
 //! A trace in a terminal.
 
-use super::expansion::Spelling;
+use super::expansion::ExpansionFormat;
 use super::formula::latex_number;
-use super::grid::{Grid, number_of, plain};
-use super::shown::{Trace, TraceStep};
+use super::grid::{NumberGrid, format_plain, number_format};
+use super::trace_steps::{Trace, TraceStep};
 use super::words;
-use crate::terminal::Paint;
-use crate::{ColourDepth, Lang, cut, display_width, left, right, wrap};
-use chumoku::lang::clean_text;
+use crate::terminal::Painter;
+use crate::{ColorDepth, Lang, align_left, align_right, display_width, truncate, wrap};
+use chumoku::lang::show_controls_in_text;
 
 /// How much of a trace is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Depth {
+pub enum TraceDepth {
     /// Formulas and shapes.
     Shapes,
     /// A line for each step.
@@ -26,7 +26,7 @@ pub enum Depth {
 #[non_exhaustive]
 pub struct TraceOptions {
     /// How much is shown.
-    pub depth: Depth,
+    pub depth: TraceDepth,
     /// The language of what is said.
     pub lang: Lang,
     /// Decimals.
@@ -36,27 +36,34 @@ pub struct TraceOptions {
     /// Columns of the terminal.
     pub width: usize,
     /// How many colours the terminal shows.
-    pub colour: ColourDepth,
+    pub colour: ColorDepth,
 }
 
 impl Default for TraceOptions {
     fn default() -> Self {
-        TraceOptions { depth: Depth::All, lang: Lang::En, digits: 4, size: 12, width: 80, colour: ColourDepth::None }
+        TraceOptions {
+            depth: TraceDepth::All,
+            lang: Lang::En,
+            digits: 4,
+            size: 12,
+            width: 80,
+            colour: ColorDepth::None,
+        }
     }
 }
 
 /// Terms of a sum that a terminal shows.
-const TERMS: usize = 8;
+const MAX_TERMS: usize = 8;
 /// Lines of a long source that are shown.
-const SOURCE_LINES: usize = 3;
+const MAX_SOURCE_LINES: usize = 3;
 /// Lines are indented by so much.
 const INDENT: usize = 3;
 /// Widest name before a row.
-const LABEL: usize = 16;
+const MAX_LABEL_WIDTH: usize = 16;
 /// Widest name over a column, unless its numbers are wider.
-const HEADING: usize = 10;
+const MAX_HEADING_WIDTH: usize = 10;
 /// A line of the overview is broken in two rather than leave a formula less than this.
-const FORMULA: usize = 12;
+const MIN_FORMULA_WIDTH: usize = 12;
 
 impl TraceStep {
     /// Its shape in letters and in numbers.
@@ -65,7 +72,7 @@ impl TraceStep {
     }
 
     fn shape_parts(&self) -> [String; 2] {
-        let [rows, columns] = &self.letters;
+        let [rows, columns] = &self.shape_letters;
         [format!("{rows} × {columns}"), format!("{} × {}", self.value.nrows(), self.value.ncols())]
     }
 
@@ -73,14 +80,14 @@ impl TraceStep {
     pub(super) fn expanded(&self, [digits, terms]: [usize; 2], is_latex: bool, lang: Lang) -> Option<String> {
         let expansion = self.expansion.as_ref()?;
         let number = |x: f64| {
-            let text = plain(x, digits);
+            let text = format_plain(x, digits);
             if is_latex { latex_number(&text) } else { text }
         };
-        let spelling = Spelling { number: &number, is_latex, lang, terms };
+        let spelling = ExpansionFormat { number: &number, is_latex, lang, terms };
         // The result has the decimals of its matrix.
-        let result = number_of(&self.value, digits)(expansion.result);
+        let result = number_format(&self.value, digits)(expansion.result);
         let result = if is_latex { latex_number(&result) } else { result };
-        Some(format!("{} = {} = {result}", expansion.place(is_latex), expansion.spelt(&spelling)))
+        Some(format!("{} = {} = {result}", expansion.element_symbol(is_latex), expansion.expression_text(&spelling)))
     }
 
     /// The smallest and the largest of its finite numbers.
@@ -97,39 +104,39 @@ impl Trace {
     #[must_use]
     pub fn to_text(&self, options: &TraceOptions) -> String {
         let TraceOptions { lang, colour, .. } = *options;
-        let mut out = Lines { text: String::new(), width: options.width.max(40), paint: Paint::new(colour) };
-        out.wrapped(0, &clean_text(&self.heading(lang)), Paint::strong);
+        let mut out = LineWriter { text: String::new(), width: options.width.max(40), paint: Painter::new(colour) };
+        out.wrapped(0, &show_controls_in_text(&self.heading(lang)), Painter::strong);
         if !self.source.is_empty() {
-            let lines = wrap(&clean_text(self.source.of(lang)), out.width - INDENT);
-            lines.iter().take(SOURCE_LINES).for_each(|line| out.wrapped(INDENT, line, Paint::quiet));
-            if lines.len() > SOURCE_LINES {
-                out.wrapped(INDENT, "…", Paint::quiet);
+            let lines = wrap(&show_controls_in_text(self.source.in_lang(lang)), out.width - INDENT);
+            lines.iter().take(MAX_SOURCE_LINES).for_each(|line| out.wrapped(INDENT, line, Painter::quiet));
+            if lines.len() > MAX_SOURCE_LINES {
+                out.wrapped(INDENT, "…", Painter::quiet);
             }
         }
         if let Some(cut) = self.cut {
-            out.wrapped(INDENT, &cut.to_text(lang), Paint::against);
+            out.wrapped(INDENT, &cut.describe(lang), Painter::negative);
         }
         if let Some(loss) = &self.loss {
-            out.wrapped(INDENT, &loss.to_text(lang), plainly);
+            out.wrapped(INDENT, &loss.to_text(lang), uncolored);
         }
         match options.depth {
-            Depth::All => {
+            TraceDepth::All => {
                 for (i, step) in self.steps.iter().enumerate() {
-                    self.whole(i, step, options, &mut out);
+                    self.write_step(i, step, options, &mut out);
                 }
                 out.line("");
-                out.wrapped(0, &words::rounding(lang, options.digits), Paint::quiet);
+                out.wrapped(0, &words::rounding_note(lang, options.digits), Painter::quiet);
             }
-            depth => self.table(depth, options, &mut out),
+            depth => self.write_overview(depth, options, &mut out),
         }
         for agreement in &self.agreements {
-            out.wrapped(0, &agreement.to_text(lang), Paint::quiet);
+            out.wrapped(0, &agreement.to_text(lang), Painter::quiet);
         }
         out.text
     }
 
     /// A step with its matrix.
-    fn whole(&self, index: usize, step: &TraceStep, options: &TraceOptions, out: &mut Lines) {
+    fn write_step(&self, index: usize, step: &TraceStep, options: &TraceOptions, out: &mut LineWriter) {
         let TraceOptions { lang, digits, .. } = *options;
         let heading = format!("{}. {}", index + 1, step.title(lang));
         let shape = format!("{}: {}", step.symbol, step.shape());
@@ -139,47 +146,47 @@ impl Trace {
             let space = " ".repeat(out.width - used);
             out.line(&format!("{}{space}{}", out.paint.strong(&heading), out.paint.quiet(&shape)));
         } else {
-            out.wrapped(0, &heading, Paint::strong);
-            out.wrapped(INDENT, &shape, Paint::quiet);
+            out.wrapped(0, &heading, Painter::strong);
+            out.wrapped(INDENT, &shape, Painter::quiet);
         }
-        out.wrapped(INDENT, step.formula.as_ref().map_or(step.given(lang), |formula| &formula.text), plainly);
-        self.matrix(step, options, out);
-        if let Some(expanded) = step.expanded([digits, TERMS], false, lang) {
-            out.wrapped(INDENT, &expanded, plainly);
+        out.wrapped(INDENT, step.formula.as_ref().map_or(step.given_text(lang), |formula| &formula.text), uncolored);
+        self.write_matrix(step, options, out);
+        if let Some(expanded) = step.expanded([digits, MAX_TERMS], false, lang) {
+            out.wrapped(INDENT, &expanded, uncolored);
         }
         for check in &step.checks {
             match check.holds {
-                true => out.marked("✓", &check.to_text(lang), Paint::favour, plainly),
-                false => out.marked("!", &check.to_text(lang), Paint::against, Paint::against),
+                true => out.marked("✓", &check.to_text(lang), Painter::positive, uncolored),
+                false => out.marked("!", &check.to_text(lang), Painter::negative, Painter::negative),
             }
         }
         // Of as many words as there are rows shown.
-        let mut looks = words::looks_at(lang, self, step);
+        let mut looks = words::top_attention_sentences(lang, self, step);
         let more = looks.len().saturating_sub(options.size);
         looks.truncate(options.size);
         if more > 0 {
-            looks.push(words::more_words(lang, more));
+            looks.push(words::more_words_note(lang, more));
         }
         if !looks.is_empty() {
-            out.wrapped(INDENT, &looks.join(lang.pick("; ", "。")), plainly);
+            out.wrapped(INDENT, &looks.join(lang.pick("; ", "。")), uncolored);
         }
     }
 
-    fn matrix(&self, step: &TraceStep, options: &TraceOptions, out: &mut Lines) {
+    fn write_matrix(&self, step: &TraceStep, options: &TraceOptions, out: &mut LineWriter) {
         let TraceOptions { lang, digits, size, .. } = *options;
         let paint = out.paint;
-        let grid = Grid::of(self, step, [size, size], digits);
+        let grid = NumberGrid::new(self, step, [size, size], digits);
         // As many columns as fit.
         let widths: Vec<usize> = (0..grid.columns.len())
             .map(|j| {
                 let widest = grid.cells.iter().map(|row| display_width(&row[j])).max().unwrap_or(0);
-                widest.max(display_width(&grid.columns[j]).min(HEADING)) + 2
+                widest.max(display_width(&grid.columns[j]).min(MAX_HEADING_WIDTH)) + 2
             })
             .collect();
         let (dots, all) = (3, out.width - INDENT);
         // Of a long number nothing may be missing, so that its row's name gives way.
         let label_width = grid.rows.iter().map(|label| display_width(label)).max().unwrap_or(0);
-        let label_width = label_width.min(LABEL).min(all.saturating_sub(widths[0] + dots));
+        let label_width = label_width.min(MAX_LABEL_WIDTH).min(all.saturating_sub(widths[0] + dots));
         let room = all - label_width - dots;
         let mut used = 0;
         let fitting = widths.iter().take_while(|&&width| {
@@ -198,40 +205,40 @@ impl Trace {
         };
         let one = step.value.ncols() == 1 && grid.columns[0].is_empty();
         if !one {
-            let name = |j: usize| right(&cut(&grid.columns[j], widths[j] - 2), widths[j]);
+            let name = |j: usize| align_right(&truncate(&grid.columns[j], widths[j] - 2), widths[j]);
             print("", paint.quiet(&(0..count).map(name).collect::<String>()), "…");
         }
-        let heat = Heat::of(step, paint);
+        let heat = CellColors::new(step, paint);
         for (i, (label, row)) in grid.rows.iter().zip(&grid.cells).enumerate() {
-            let cells = (0..count).map(|j| heat.cell(step.value[[i, j]], &right(&row[j], widths[j]))).collect();
-            print(&cut(label, label_width), cells, "…");
+            let cells = (0..count).map(|j| heat.cell(step.value[[i, j]], &align_right(&row[j], widths[j]))).collect();
+            print(&truncate(label, label_width), cells, "…");
         }
         if is_cut[0] {
-            let dots: String = (0..count).map(|j| right("⋮", widths[j])).collect();
+            let dots: String = (0..count).map(|j| align_right("⋮", widths[j])).collect();
             print("⋮", paint.quiet(&dots), "");
         }
         if is_cut != [false; 2] {
-            out.wrapped(INDENT, &words::cut(lang, [grid.cells.len(), count], grid.size), Paint::quiet);
+            out.wrapped(INDENT, &words::truncation_note(lang, [grid.cells.len(), count], grid.size), Painter::quiet);
         }
     }
 
     /// All steps, a line each.
-    fn table(&self, depth: Depth, options: &TraceOptions, out: &mut Lines) {
+    fn write_overview(&self, depth: TraceDepth, options: &TraceOptions, out: &mut LineWriter) {
         let (lang, paint) = (options.lang, out.paint);
         out.line("");
         let tails = match depth {
-            Depth::Shapes => columns(self.steps.iter().map(TraceStep::shape_parts).collect(), " = "),
+            TraceDepth::Shapes => align_columns(self.steps.iter().map(TraceStep::shape_parts).collect(), " = "),
             _ => {
                 let parts = |step: &TraceStep| {
                     let size = format!("{} × {}", step.value.nrows(), step.value.ncols());
                     [
                         size,
                         step.range().map_or(String::new(), |ends| {
-                            range(lang, ends.map(number_of(&step.value, options.digits)))
+                            range(lang, ends.map(number_format(&step.value, options.digits)))
                         }),
                     ]
                 };
-                columns(self.steps.iter().map(parts).collect(), "  ")
+                align_columns(self.steps.iter().map(parts).collect(), "  ")
             }
         };
         let digits = (self.steps.len().to_string().len() + 1).max(3);
@@ -239,15 +246,15 @@ impl Trace {
             let formula = step
                 .formula
                 .as_ref()
-                .map_or_else(|| format!("{} {}", step.symbol, step.given(lang)), |formula| formula.text.clone());
-            let number = paint.quiet(&right(&format!("{}.", i + 1), digits));
+                .map_or_else(|| format!("{} {}", step.symbol, step.given_text(lang)), |formula| formula.text.clone());
+            let number = paint.quiet(&align_right(&format!("{}.", i + 1), digits));
             let room = out.width.saturating_sub(digits + 1 + display_width(tail) + 2);
             // A line stays a line where it can: the tail is what cannot be left out.
-            if room >= FORMULA.min(display_width(&formula)) {
-                out.line(&format!("{number} {}  {}", left(&formula, room), paint.quiet(tail.trim_end())));
+            if room >= MIN_FORMULA_WIDTH.min(display_width(&formula)) {
+                out.line(&format!("{number} {}  {}", align_left(&formula, room), paint.quiet(tail.trim_end())));
             } else {
-                out.line(&format!("{number} {}", cut(&formula, out.width - digits - 1)));
-                out.wrapped(digits + 1, tail.trim(), Paint::quiet);
+                out.line(&format!("{number} {}", truncate(&formula, out.width - digits - 1)));
+                out.wrapped(digits + 1, tail.trim(), Painter::quiet);
             }
         }
         if !self.agreements.is_empty() {
@@ -257,25 +264,29 @@ impl Trace {
 }
 
 /// Two texts a line, each to the right of its column, with something between them.
-fn columns(parts: Vec<[String; 2]>, between: &str) -> Vec<String> {
+fn align_columns(parts: Vec<[String; 2]>, between: &str) -> Vec<String> {
     let widest = [0, 1].map(|k| parts.iter().map(|part| display_width(&part[k])).max().unwrap_or(0));
-    parts.iter().map(|[a, b]| format!("{}{between}{}", right(a, widest[0]), right(b, widest[1]))).collect()
+    parts.iter().map(|[a, b]| format!("{}{between}{}", align_right(a, widest[0]), align_right(b, widest[1]))).collect()
 }
 
 /// The colours of a matrix's numbers.
-struct Heat {
-    paint: Paint,
+struct CellColors {
+    paint: Painter,
     /// The largest share; none of what are no shares.
     most: Option<f64>,
     /// Whether −∞ is what it should be.
     is_masking: bool,
 }
 
-impl Heat {
-    fn of(step: &TraceStep, paint: Paint) -> Heat {
+impl CellColors {
+    fn new(step: &TraceStep, paint: Painter) -> CellColors {
         let most = step.value.iter().filter(|x| x.is_finite()).fold(0.0f64, |most, x| most.max(*x));
         let is_share = step.is_weights() && most > 0.0;
-        Heat { paint, most: is_share.then_some(most), is_masking: super::shown::is_masking(&step.operation) }
+        CellColors {
+            paint,
+            most: is_share.then_some(most),
+            is_masking: super::trace_steps::is_masking(&step.operation),
+        }
     }
 
     /// A number: shares by their size, what is no number standing out.
@@ -283,7 +294,7 @@ impl Heat {
         match self.most {
             _ if self.paint.is_plain() => text.to_owned(),
             _ if x == f64::NEG_INFINITY && self.is_masking => self.paint.quiet(text),
-            _ if !x.is_finite() => self.paint.against(text),
+            _ if !x.is_finite() => self.paint.negative(text),
             Some(most) => self.paint.cell((x / most) as f32, text),
             None => text.to_owned(),
         }
@@ -300,24 +311,24 @@ fn range(lang: Lang, [low, high]: [String; 2]) -> String {
 }
 
 /// Text without colour.
-fn plainly(_: Paint, text: &str) -> String {
+fn uncolored(_: Painter, text: &str) -> String {
     text.to_owned()
 }
 
 /// Text that grows line by line.
-struct Lines {
+struct LineWriter {
     text: String,
     width: usize,
-    paint: Paint,
+    paint: Painter,
 }
 
-impl Lines {
+impl LineWriter {
     fn line(&mut self, line: &str) {
         self.text.push_str(line.trim_end());
         self.text.push('\n');
     }
 
-    fn wrapped(&mut self, indent: usize, text: &str, colour: impl Fn(Paint, &str) -> String) {
+    fn wrapped(&mut self, indent: usize, text: &str, colour: impl Fn(Painter, &str) -> String) {
         for line in wrap(text, self.width - indent) {
             self.line(&(" ".repeat(indent) + &colour(self.paint, &line)));
         }
@@ -328,8 +339,8 @@ impl Lines {
         &mut self,
         mark: &str,
         text: &str,
-        of_mark: impl Fn(Paint, &str) -> String,
-        colour: impl Fn(Paint, &str) -> String,
+        of_mark: impl Fn(Painter, &str) -> String,
+        colour: impl Fn(Painter, &str) -> String,
     ) {
         let indent = INDENT + display_width(mark) + 1;
         for (i, line) in wrap(text, self.width - indent).iter().enumerate() {

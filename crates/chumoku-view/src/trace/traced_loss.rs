@@ -1,7 +1,7 @@
 //! What the gradients of a model's trace are of, and the step that a matrix takes at its end, in words.
 
 use chumoku::explain::LossTarget;
-use chumoku::lang::{Lang, clean};
+use chumoku::lang::{Lang, show_controls};
 use chumoku_kernels::AdamW;
 
 /// What the gradients of a model's trace are of.
@@ -32,7 +32,7 @@ impl TracedLoss {
                     LossTarget::Class(_, label) => format!(
                         "the cross-entropy of the class “{}” ({value:.4}), by the network alone, without dropout, smoothing of \
                          labels or weights of classes",
-                        clean(label)
+                        show_controls(label)
                     ),
                     LossTarget::NextTokens => format!(
                         "the mean cross-entropy of the text’s tokens, each after those before it ({value:.4}), without dropout"
@@ -61,7 +61,7 @@ impl TracedLoss {
                     LossTarget::Class(_, label) => format!(
                         "クラス「{}」の交差エントロピー（{value:.4}）の勾配を示す。ネットワークだけの値で、ドロップアウト、ラベル平滑化、\
                          クラスの重みは使わない。",
-                        clean(label)
+                        show_controls(label)
                     ),
                     LossTarget::NextTokens => format!(
                         "テキストの各トークンをその前のトークンから予測するときの交差エントロピーの平均（{value:.4}）の勾配を示す。\

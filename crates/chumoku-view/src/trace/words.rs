@@ -1,11 +1,11 @@
 //! What traces say, in English and Japanese.
 
-use super::kind::StepKind;
-use super::shown::{Agreement, CheckKind, Trace, TraceCheck, TraceStep};
+use super::step_kind::StepKind;
+use super::trace_steps::{Agreement, CheckKind, Trace, TraceCheck, TraceStep};
 use chumoku::lang::Lang;
 
 /// A difference or a tolerance: two digits say enough.
-pub(super) fn small(x: f64) -> String {
+pub(super) fn two_digits(x: f64) -> String {
     if x == 0.0 { "0".into() } else { format!("{x:.1e}") }
 }
 
@@ -14,8 +14,8 @@ impl Trace {
     #[must_use]
     pub fn heading(&self, lang: Lang) -> String {
         match self.place {
-            Some(place) => format!("{}: {}", self.title.of(lang), place.to_text(lang)),
-            None => self.title.of(lang).to_owned(),
+            Some(place) => format!("{}: {}", self.title.in_lang(lang), place.describe(lang)),
+            None => self.title.in_lang(lang).to_owned(),
         }
     }
 }
@@ -24,7 +24,7 @@ impl TraceCheck {
     /// A sentence.
     #[must_use]
     pub fn to_text(&self, lang: Lang) -> String {
-        let (x, n) = (small(self.value), self.value as usize);
+        let (x, n) = (two_digits(self.value), self.value as usize);
         match (self.kind, lang, self.holds) {
             (CheckKind::RowsSumToOne, Lang::En, true) => format!("each row sums to 1 (largest difference {x})"),
             (CheckKind::RowsSumToOne, Lang::Ja, true) => format!("各行の和は 1（最大の差 {x}）"),
@@ -66,7 +66,7 @@ impl TraceCheck {
 
 impl TraceStep {
     /// What is said where a step has no formula.
-    pub(super) fn given(&self, lang: Lang) -> &'static str {
+    pub(super) fn given_text(&self, lang: Lang) -> &'static str {
         match self.kind {
             StepKind::Gradient => lang.pick("given: what arrives from above", "与えられた値（上の層から届く）"),
             _ => lang.pick("given", "与えられた値"),
@@ -79,9 +79,10 @@ impl Agreement {
     #[must_use]
     pub fn to_text(&self, lang: Lang) -> String {
         let precision = &self.precision;
-        let differences = self.largest_differences.iter().map(|(name, x)| format!("{name} {}", small(*x)));
+        let differences = self.largest_differences.iter().map(|(name, x)| format!("{name} {}", two_digits(*x)));
         let list = differences.collect::<Vec<_>>().join(", ");
-        let of_gradients = self.largest_gradient_differences.iter().map(|(name, x)| format!("{name} {}", small(*x)));
+        let of_gradients =
+            self.largest_gradient_differences.iter().map(|(name, x)| format!("{name} {}", two_digits(*x)));
         let of_gradients = of_gradients.collect::<Vec<_>>().join(", ");
         let more = match (lang, of_gradients.is_empty()) {
             (_, true) => String::new(),
@@ -98,7 +99,7 @@ impl Agreement {
 }
 
 /// What of a matrix is shown, where it is not all.
-pub(super) fn cut(lang: Lang, shown: [usize; 2], size: [usize; 2]) -> String {
+pub(super) fn truncation_note(lang: Lang, shown: [usize; 2], size: [usize; 2]) -> String {
     let [rows, columns] = shown;
     let [all_rows, all_columns] = size;
     match lang {
@@ -108,7 +109,7 @@ pub(super) fn cut(lang: Lang, shown: [usize; 2], size: [usize; 2]) -> String {
 }
 
 /// What is said of numbers that are rounded.
-pub(super) fn rounding(lang: Lang, digits: usize) -> String {
+pub(super) fn rounding_note(lang: Lang, digits: usize) -> String {
     match lang {
         Lang::En => format!("Numbers are computed in double precision and shown with {digits} decimals."),
         Lang::Ja => format!("数値は倍精度で計算し、小数点以下 {digits} 桁で示す。"),
@@ -116,7 +117,7 @@ pub(super) fn rounding(lang: Lang, digits: usize) -> String {
 }
 
 /// Words of which it is not said where they look.
-pub(super) fn more_words(lang: Lang, count: usize) -> String {
+pub(super) fn more_words_note(lang: Lang, count: usize) -> String {
     match lang {
         Lang::En if count == 1 => "and 1 more word".into(),
         Lang::En => format!("and {count} more words"),
@@ -125,7 +126,7 @@ pub(super) fn more_words(lang: Lang, count: usize) -> String {
 }
 
 /// What can be done with a page.
-pub(super) fn can_be_changed(lang: Lang) -> &'static str {
+pub(super) fn editing_note(lang: Lang) -> &'static str {
     lang.pick(
         "Numbers with a dotted underline are given: change one, and all that follows from it is computed again. While numbers \
          are changed, the checks below the steps are hidden.",
@@ -135,7 +136,7 @@ pub(super) fn can_be_changed(lang: Lang) -> &'static str {
 }
 
 /// What is said of an entry that is none.
-pub(super) fn is_no_number(lang: Lang) -> &'static str {
+pub(super) fn invalid_entry_note(lang: Lang) -> &'static str {
     lang.pick(
         "An entry is not a number (such as -0.5), or a target does not sum to 1: nothing was computed with it.",
         "数値（-0.5 など）でない入力か、和が 1 でない正解があり、計算には使っていません。",
@@ -143,7 +144,7 @@ pub(super) fn is_no_number(lang: Lang) -> &'static str {
 }
 
 /// What a word looks at most, for a step of weights: for its first row.
-pub(super) fn looks_at(lang: Lang, trace: &Trace, step: &TraceStep) -> Vec<String> {
+pub(super) fn top_attention_sentences(lang: Lang, trace: &Trace, step: &TraceStep) -> Vec<String> {
     if !step.is_weights() || trace.tokens.is_empty() {
         return Vec::new();
     }
@@ -155,7 +156,7 @@ pub(super) fn looks_at(lang: Lang, trace: &Trace, step: &TraceStep) -> Vec<Strin
         if share.is_nan() || share <= 0.0 || ties > 1 {
             return None;
         }
-        let [word, key] = [word, key].map(|word| chumoku::lang::clean(word));
+        let [word, key] = [word, key].map(|word| chumoku::lang::show_controls(word));
         Some(match lang {
             Lang::En => format!("{word} looks most at {key} ({:.1} %)", share * 100.0),
             Lang::Ja => format!("{word}が最もよく見ているのは{key}（{:.1} %）", share * 100.0),

@@ -1,30 +1,30 @@
 //! A trace as a spreadsheet whose formulas are live: change a number that is given, and everything follows.
 
-use super::cells::{Block, FIRST, Layout};
-use super::grid::{is_far, odd};
-use super::kind::StepKind;
+use super::grid::{format_non_finite, needs_exponent};
 use super::operation::Operation;
 use super::quantity::Quantity;
-use super::shown::{Trace, TraceStep};
+use super::spreadsheet_formulas::{CellBlock, FIRST_COLUMN, SheetLayout};
+use super::step_kind::StepKind;
 use super::text::TraceOptions;
+use super::trace_steps::{Trace, TraceStep};
 use chumoku::lang::Lang;
-use chumoku::lang::clean_text;
+use chumoku::lang::show_controls_in_text;
 use chumoku::{Error, Result};
 use rust_xlsxwriter::{Format, FormatAlign, Formula, Workbook, Worksheet, XlsxError};
 use std::collections::HashMap;
 
 /// The row of the first step's title.
-const TOP: u32 = 4;
+const FIRST_STEP_ROW: u32 = 4;
 /// Columns that a sheet can have.
-const COLUMNS: usize = 16_384;
+const MAX_COLUMNS: usize = 16_384;
 /// Rows that a sheet can have.
-const ROWS: usize = 1_048_576;
+const MAX_ROWS: usize = 1_048_576;
 /// Most numbers of a spreadsheet. Each takes about half a kilobyte while the file is made, and several times that in
 /// the program that opens it.
-const CELLS: usize = 8_000_000;
+const MAX_CELLS: usize = 8_000_000;
 /// With more numbers than this the weights of the feed-forward network, most of them, are left out: the file would take
 /// more than ten seconds to make.
-const WITH_WEIGHTS: usize = 4_000_000;
+const MAX_CELLS_WITH_WEIGHTS: usize = 4_000_000;
 
 /// The sheet of the head that is shown, and that of the others, or of all that is not shown in other forms.
 fn sheet_names(lang: Lang, others: &[TraceStep]) -> [&'static str; 2] {
@@ -46,27 +46,28 @@ impl Trace {
     /// # Errors
     /// If there are more numbers than a sheet, or a program that opens it, can hold.
     pub fn to_xlsx(&self, options: &TraceOptions) -> Result<Vec<u8>> {
-        let is_there = self.is_there();
+        let is_there = self.included_steps();
         for steps in [&self.steps, &self.others] {
             let there = || steps.iter().filter(|step| is_there(step));
-            let rows = TOP as usize + 4 * steps.len() + there().map(|step| step.value.nrows()).sum::<usize>();
+            let rows =
+                FIRST_STEP_ROW as usize + 4 * steps.len() + there().map(|step| step.value.nrows()).sum::<usize>();
             let widest = there().map(|step| step.value.ncols() + 2).max().unwrap_or(0);
-            if rows >= ROWS || widest >= COLUMNS {
+            if rows >= MAX_ROWS || widest >= MAX_COLUMNS {
                 return Err(Error::Setting(chumoku::tr!(
-                    "a spreadsheet holds {ROWS} rows and {COLUMNS} columns, but {rows} and {widest} are needed; use --format json",
-                    "スプレッドシートに入るのは {ROWS} 行 {COLUMNS} 列までですが、{rows} 行 {widest} 列が必要です。--format json を使ってください"
+                    "a spreadsheet holds {MAX_ROWS} rows and {MAX_COLUMNS} columns, but {rows} and {widest} are needed; use --format json",
+                    "スプレッドシートに入るのは {MAX_ROWS} 行 {MAX_COLUMNS} 列までですが、{rows} 行 {widest} 列が必要です。--format json を使ってください"
                 )));
             }
         }
         let all = self.steps.iter().chain(&self.others);
         let cells: usize = all.filter(|step| is_there(step)).map(|step| step.value.len()).sum();
-        if cells > CELLS {
+        if cells > MAX_CELLS {
             let heads =
                 if self.others.is_empty() { String::new() } else { chumoku::tr!(" of all heads", "全ヘッドの") };
             return Err(Error::Setting(chumoku::tr!(
-                "a spreadsheet of the {cells} numbers{heads} is larger than programs open (at most {CELLS}); give a shorter \
+                "a spreadsheet of the {cells} numbers{heads} is larger than programs open (at most {MAX_CELLS}); give a shorter \
                  text, or use --format json",
-                "{heads}数値 {cells} 個のスプレッドシートは大きすぎて開けません（上限 {CELLS} 個）。短い文を与えるか、--format \
+                "{heads}数値 {cells} 個のスプレッドシートは大きすぎて開けません（上限 {MAX_CELLS} 個）。短い文を与えるか、--format \
                  json を使ってください"
             )));
         }
@@ -76,28 +77,28 @@ impl Trace {
     }
 
     /// Which steps have their numbers in the spreadsheet.
-    fn is_there(&self) -> impl Fn(&TraceStep) -> bool + use<> {
+    fn included_steps(&self) -> impl Fn(&TraceStep) -> bool + use<> {
         let all: usize = self.steps.iter().chain(&self.others).map(|step| step.value.len()).sum();
         move |step| {
             let is_weight = matches!(step.quantity, Quantity::W1 | Quantity::WGate | Quantity::W2);
-            all <= WITH_WEIGHTS || !is_weight
+            all <= MAX_CELLS_WITH_WEIGHTS || !is_weight
         }
     }
 
     fn workbook(&self, options: &TraceOptions) -> Result<Vec<u8>, XlsxError> {
         let lang = options.lang;
         let names = sheet_names(lang, &self.others);
-        let mut layout = Layout { steps: HashMap::new(), blocks: HashMap::new(), names, sheet: 0 };
-        let is_there = self.is_there();
+        let mut layout = SheetLayout { steps: HashMap::new(), blocks: HashMap::new(), names, sheet: 0 };
+        let is_there = self.included_steps();
         let mut tops = HashMap::new();
         for (sheet, steps) in [&self.steps, &self.others].into_iter().enumerate() {
-            let mut row = TOP;
+            let mut row = FIRST_STEP_ROW;
             for step in steps {
                 tops.insert(step.id, row);
                 let (rows, columns) = step.value.dim();
                 if is_there(step) {
                     layout.steps.insert(step.id, step);
-                    layout.blocks.insert(step.id, Block { sheet, row: row + 3, rows, columns });
+                    layout.blocks.insert(step.id, CellBlock { sheet, row: row + 3, rows, columns });
                     row += rows as u32;
                 }
                 row += 4;
@@ -114,9 +115,9 @@ impl Trace {
             let sheet = workbook.add_worksheet();
             sheet.set_name(names[index])?;
             sheet.set_column_width(0, 24)?;
-            sheet.write_with_format(0, 0, clean_text(&self.heading(lang)), &strong)?;
-            sheet.write_with_format(1, 0, clean_text(self.source.of(lang)), &quiet)?;
-            sheet.write_with_format(2, 0, self.note(lang, index), &quiet)?;
+            sheet.write_with_format(0, 0, show_controls_in_text(&self.heading(lang)), &strong)?;
+            sheet.write_with_format(1, 0, show_controls_in_text(self.source.in_lang(lang)), &quiet)?;
+            sheet.write_with_format(2, 0, self.sheet_note(lang, index), &quiet)?;
             for (i, step) in steps.iter().enumerate() {
                 // Of what no other form shows there are no numbers to go by.
                 let number = if index == 0 { format!("{}. ", i + 1) } else { String::new() };
@@ -124,13 +125,13 @@ impl Trace {
                 sheet.write_with_format(top, 0, title, &strong)?;
                 sheet.write_with_format(top + 1, 0, format!("{}: {}", step.symbol, step.shape()), &quiet)?;
                 match is_there(step) {
-                    true => self.block(sheet, &layout, step, options)?,
+                    true => self.write_block(sheet, &layout, step, options)?,
                     false => {
                         let said = match step.kind {
                             StepKind::Value => lang.pick("given, and left out here", "与えられた値（ここでは省略）"),
                             _ => lang.pick("left out here", "ここでは省略"),
                         };
-                        sheet.write_with_format(top + 1, FIRST, said, &quiet)?;
+                        sheet.write_with_format(top + 1, FIRST_COLUMN, said, &quiet)?;
                     }
                 }
             }
@@ -139,8 +140,8 @@ impl Trace {
     }
 
     /// What is said at the top of a sheet.
-    fn note(&self, lang: Lang, sheet: usize) -> String {
-        let cut = self.cut.map_or(String::new(), |cut| cut.to_text(lang) + " ");
+    fn sheet_note(&self, lang: Lang, sheet: usize) -> String {
+        let cut = self.cut.map_or(String::new(), |cut| cut.describe(lang) + " ");
         let given = lang.pick(
             "Yellow cells are given: change one, and all that follows from it changes.",
             "黄色のセルは与えられた値。書き換えると、そこから先の値がすべて変わる。",
@@ -166,7 +167,7 @@ impl Trace {
                 Lang::Ja => format!("ここにはほかのヘッドの手順を示す。残りはシート「{shown}」にある。"),
             },
         };
-        let is_whole = self.steps.iter().all(self.is_there());
+        let is_whole = self.steps.iter().all(self.included_steps());
         let left_out = lang.pick(
             " The weights of the feed-forward network are left out, because there are too many: what they make stands \
              here as numbers, which do not change.",
@@ -177,52 +178,53 @@ impl Trace {
     }
 
     /// A step: its formula, its labels and its numbers.
-    fn block(
+    fn write_block(
         &self,
         sheet: &mut Worksheet,
-        layout: &Layout<'_>,
+        layout: &SheetLayout<'_>,
         step: &TraceStep,
         options: &TraceOptions,
     ) -> Result<(), XlsxError> {
         let lang = options.lang;
         let quiet = Format::new().set_font_color("#666666");
         let heading = Format::new().set_align(FormatAlign::Right).set_font_color("#666666");
-        let power = if is_far(&step.value, options.digits) { "E+00" } else { "" };
+        let power = if needs_exponent(&step.value, options.digits) { "E+00" } else { "" };
         let decimals = format!("0.{}{power}", "0".repeat(options.digits.max(1)));
         let given = Format::new().set_background_color("#FFF4CC").set_num_format("General");
         let (whole, computed) = (Format::new(), Format::new().set_num_format(&decimals));
         let (rows, columns) = step.value.dim();
         let first = layout.blocks[&step.id].row;
-        let formula = step.formula.as_ref().map_or(step.given(lang), |formula| &formula.text);
-        sheet.write_with_format(first - 2, FIRST, formula, &quiet)?;
+        let formula = step.formula.as_ref().map_or(step.given_text(lang), |formula| &formula.text);
+        sheet.write_with_format(first - 2, FIRST_COLUMN, formula, &quiet)?;
         for j in 0..columns {
             let label = super::grid::label(self, step.axes()[1], j);
-            sheet.write_with_format(first - 1, FIRST + j as u16, label, &heading)?;
+            sheet.write_with_format(first - 1, FIRST_COLUMN + j as u16, label, &heading)?;
         }
         let is_whole = step.is_whole();
         for i in 0..rows {
             let label = super::grid::label(self, step.axes()[0], i);
             sheet.write_with_format(first + i as u32, 0, label, &quiet)?;
             for j in 0..columns {
-                let at = (first + i as u32, FIRST + j as u16);
+                let at = (first + i as u32, FIRST_COLUMN + j as u16);
                 let format = match (&step.operation, step.value[[i, j]].fract() == 0.0) {
                     (Operation::Given, _) => &given,
                     (_, true) if is_whole => &whole,
                     _ => &computed,
                 };
-                match layout.cell(step, i, j) {
+                match layout.guarded_formula(step, i, j) {
                     Some(formula) => write_formula(sheet, at, &formula, step.value[[i, j]], format)?,
                     None => write_number(sheet, at, step.value[[i, j]], format)?,
                 }
             }
             if step.is_weights() {
                 let sum = step.value.row(i).sum();
-                let (formula, at) = (layout.row_sum(step, i, sum), (first + i as u32, FIRST + columns as u16));
+                let (formula, at) =
+                    (layout.row_sum_formula(step, i, sum), (first + i as u32, FIRST_COLUMN + columns as u16));
                 write_formula(sheet, at, &formula, sum, &quiet)?;
             }
         }
         if step.is_weights() {
-            sheet.write_with_format(first - 1, FIRST + columns as u16, lang.pick("sum", "和"), &heading)?;
+            sheet.write_with_format(first - 1, FIRST_COLUMN + columns as u16, lang.pick("sum", "和"), &heading)?;
         }
         Ok(())
     }
@@ -238,7 +240,7 @@ impl TraceStep {
 fn write_number(sheet: &mut Worksheet, (row, column): (u32, u16), x: f64, format: &Format) -> Result<(), XlsxError> {
     match x.is_finite() {
         true => sheet.write_with_format(row, column, x, format)?,
-        false => sheet.write_with_format(row, column, odd(x), format)?,
+        false => sheet.write_with_format(row, column, format_non_finite(x), format)?,
     };
     Ok(())
 }
@@ -250,7 +252,7 @@ fn write_formula(
     result: f64,
     format: &Format,
 ) -> Result<(), XlsxError> {
-    let result = if result.is_finite() { result.to_string() } else { odd(result) };
+    let result = if result.is_finite() { result.to_string() } else { format_non_finite(result) };
     sheet.write_formula_with_format(row, column, Formula::new(format!("={formula}")).set_result(result), format)?;
     Ok(())
 }

@@ -81,7 +81,7 @@ fn gradients_are_what_differences_of_the_loss_come_to() {
         for step in &trace.steps {
             let is_gradient = step.kind == StepKind::Gradient;
             assert!(!is_gradient || step.formula.is_some(), "{}", step.symbol);
-            let expanded = step.expansion.as_ref().is_none_or(|e| (e.value() - e.result).abs() < 1e-12);
+            let expanded = step.expansion.as_ref().is_none_or(|e| (e.evaluate() - e.result).abs() < 1e-12);
             assert!(expanded, "{}: {:?}", step.symbol, step.expansion);
             assert!(step.checks.iter().all(|check| check.holds), "{}", step.symbol);
         }

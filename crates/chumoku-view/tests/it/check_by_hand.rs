@@ -2,7 +2,7 @@
 //! makes an error, and of one who does, the step is found.
 
 use chumoku_kernels::Philox;
-use chumoku_view::trace::{Checked, CheckedStep, Verdict, WorkedExample};
+use chumoku_view::trace::{CheckReport, ClaimResult, Verdict, WorkedExample};
 use std::collections::HashMap;
 use std::fmt::Write;
 
@@ -251,7 +251,7 @@ impl Hand {
     }
 }
 
-fn check(example: &Example, claims: &[Option<Vec<Vec<String>>>]) -> (Checked, String) {
+fn check(example: &Example, claims: &[Option<Vec<Vec<String>>>]) -> (CheckReport, String) {
     let mut file = String::from("{\"inputs\": {");
     for (k, (name, matrix)) in example.inputs.iter().enumerate() {
         let _ = write!(file, "{}\"{name}\": {matrix:?}", if k > 0 { ", " } else { "" });
@@ -266,7 +266,7 @@ fn check(example: &Example, claims: &[Option<Vec<Vec<String>>>]) -> (Checked, St
     (checked.unwrap_or_else(|problem| panic!("{problem}: {file}")), file)
 }
 
-fn wrong(checked: &Checked) -> Vec<&str> {
+fn wrong(checked: &CheckReport) -> Vec<&str> {
     checked.steps.iter().filter(|step| step.verdict == Verdict::Wrong).map(|step| step.name.as_str()).collect()
 }
 
@@ -284,7 +284,7 @@ fn nobody_who_rounds_is_blamed() {
                 }
             };
             let (checked, file) = check(&example, &hand.work(&example, None));
-            let blamed: Vec<&CheckedStep> =
+            let blamed: Vec<&ClaimResult> =
                 checked.steps.iter().filter(|step| step.verdict > Verdict::Rounded).collect();
             assert!(checked.ok && blamed.is_empty(), "trial {trial}, {decimals} decimals: {blamed:?}: {file}");
             assert!(checked.steps.iter().all(|step| step.wrong == 0));
@@ -341,11 +341,11 @@ fn of_a_thousand_errors_by_hand_each_is_found_in_its_step_and_no_other() {
     assert!(steps.values().all(|&count| count >= 10), "{steps:?}");
 }
 
-fn of(file: &str) -> Checked {
+fn of(file: &str) -> CheckReport {
     WorkedExample::parse(file).unwrap().check().unwrap()
 }
 
-fn verdicts(checked: &Checked) -> Vec<(&str, Verdict)> {
+fn verdicts(checked: &CheckReport) -> Vec<(&str, Verdict)> {
     checked.steps.iter().map(|step| (step.name.as_str(), step.verdict)).collect()
 }
 

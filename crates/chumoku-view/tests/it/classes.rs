@@ -31,7 +31,7 @@ fn the_loss_is_that_of_the_kernels() {
         assert!(((p - y) / 2.0 - g).abs() < 1e-12, "{p} {y} {g}");
     }
     for step in &trace.steps {
-        assert!(step.expansion.as_ref().is_none_or(|e| (e.value() - e.result).abs() < 1e-12), "{}", step.name());
+        assert!(step.expansion.as_ref().is_none_or(|e| (e.evaluate() - e.result).abs() < 1e-12), "{}", step.name());
     }
 }
 

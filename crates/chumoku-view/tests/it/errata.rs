@@ -33,7 +33,7 @@ fn page() -> String {
                 Verdict::Inherited => "inherited",
                 Verdict::Wrong => "**wrong**",
             };
-            let worst = step.worst.as_ref().map_or(String::new(), |worst| example.says(&step.name, worst));
+            let worst = step.worst.as_ref().map_or(String::new(), |worst| example.describe_worst(&step.name, worst));
             let _ = writeln!(page, "| {} | {verdict} | {} | {} | {worst} |", step.name, step.claimed, step.wrong);
         }
     }

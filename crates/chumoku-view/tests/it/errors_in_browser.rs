@@ -3,16 +3,19 @@
 //! Needs Chromium or Chrome on the path; without one the test of the page says so loudly and passes.
 
 use crate::common::browser::visit;
-use chumoku::explain::{ConfidentError, Confusion, ErrorGroup, ErrorKind, Errors, LabelErrors, MarkedWord, Told};
-use chumoku_view::{ColourDepth, Lang, errors_to_html, render_errors};
+use chumoku::explain::{
+    ConfidentError, Confusion, ErrorAnalysis, ErrorGroup, ErrorKind, HighlightedWord, LabelErrors, WrongAnswer,
+};
+use chumoku_view::{ColorDepth, Lang, errors_to_html, render_errors};
 use unicode_width::UnicodeWidthStr;
 
 fn error(line: u64, words: &[(&str, f32)]) -> ConfidentError {
-    let word = |&(text, effect): &(&str, f32)| MarkedWord { text: text.into(), effect: Some(effect), is_spaced: true };
+    let word =
+        |&(text, effect): &(&str, f32)| HighlightedWord { text: text.into(), effect: Some(effect), is_spaced: true };
     ConfidentError {
         line,
         text: words.iter().map(|(text, _)| *text).collect::<Vec<_>>().join(" "),
-        told: Told::Class {
+        answer: WrongAnswer::Class {
             truth: "<b>positive".into(),
             answer: "negative".into(),
             probability: 0.987,
@@ -22,10 +25,10 @@ fn error(line: u64, words: &[(&str, f32)]) -> ConfidentError {
     }
 }
 
-fn errors() -> Errors {
+fn errors() -> ErrorAnalysis {
     let long: Vec<(String, f32)> = (0..300).map(|i| (format!("word{i}"), if i == 200 { 3.0 } else { -0.1 })).collect();
     let long: Vec<(&str, f32)> = long.iter().map(|(text, effect)| (text.as_str(), *effect)).collect();
-    Errors {
+    ErrorAnalysis {
         model: "<model>".into(),
         rows: 40,
         wrong: 3,
@@ -44,25 +47,25 @@ fn errors() -> Errors {
             error(9, &[("Not", 1.0), ("bad\u{1b}[31m", 0.75)]),
             error(11, &long),
         ],
-        ..Errors::default()
+        ..ErrorAnalysis::default()
     }
 }
 
 /// The same, of labels that were missed and wrongly given.
-fn of_labels() -> Errors {
+fn of_labels() -> ErrorAnalysis {
     let mut errors = errors();
-    let label = |missed| Told::Label { label: "<b>food".into(), missed, probability: 0.987 };
-    errors.errors.iter_mut().zip([false, true, false]).for_each(|(error, missed)| error.told = label(missed));
+    let label = |missed| WrongAnswer::Label { label: "<b>food".into(), missed, probability: 0.987 };
+    errors.errors.iter_mut().zip([false, true, false]).for_each(|(error, missed)| error.answer = label(missed));
     let of = LabelErrors { label: "<b>food".into(), missed: 1, of: 12, extra: 2, of_others: 28 };
-    Errors { kind: ErrorKind::Labels, confusions: vec![], labels: vec![of], ..errors }
+    ErrorAnalysis { kind: ErrorKind::Labels, confusions: vec![], labels: vec![of], ..errors }
 }
 
 /// The same, of numbers.
-fn of_numbers() -> Errors {
+fn of_numbers() -> ErrorAnalysis {
     let mut errors = errors();
-    let number = |truth| Told::Number { truth, score: 2.5, low: 2.0, high: 3.25, off: 3.0 };
-    errors.errors.iter_mut().zip([4.75, 0.25, 4.75]).for_each(|(error, truth)| error.told = number(truth));
-    Errors { kind: ErrorKind::Numbers, confusions: vec![], points: vec![[4.75, 2.5], [0.25, 2.5]], ..errors }
+    let number = |truth| WrongAnswer::Number { truth, score: 2.5, low: 2.0, high: 3.25, off: 3.0 };
+    errors.errors.iter_mut().zip([4.75, 0.25, 4.75]).for_each(|(error, truth)| error.answer = number(truth));
+    ErrorAnalysis { kind: ErrorKind::Numbers, confusions: vec![], points: vec![[4.75, 2.5], [0.25, 2.5]], ..errors }
 }
 
 /// What labels and numbers have in place of classes, with the names of labels as text; and without any error.
@@ -83,7 +86,13 @@ fn pages_of_labels_and_numbers_ask_nothing_and_speak_both_languages() {
         assert!(!list.contains("<b>food") && list.matches("<article>").count() == 3, "{list}");
     }
     for (kind, said) in [(ErrorKind::Labels, "100.0 % are right."), (ErrorKind::Numbers, "100.0 % lie inside.")] {
-        let none = Errors { kind, rows: 2, accuracy: 1.0, points: vec![[1.0, 1.0], [2.0, 2.0]], ..Errors::default() };
+        let none = ErrorAnalysis {
+            kind,
+            rows: 2,
+            accuracy: 1.0,
+            points: vec![[1.0, 1.0], [2.0, 2.0]],
+            ..ErrorAnalysis::default()
+        };
         assert!(errors_to_html(&none, Lang::En).contains(said));
         assert!(render_errors(&none, &chumoku_view::TerminalOptions::default()).ends_with(&format!("{said}\n")));
     }
@@ -154,14 +163,14 @@ fn a_terminal_shows_each_error_within_its_width() {
             assert!(text.contains(expected), "{expected}: {text}");
         }
         assert!(!text.contains("word100") && !text.contains("word0 "), "{text}");
-        options.colour = ColourDepth::Ansi16;
+        options.colour = ColorDepth::Ansi16;
         assert!(render_errors(&errors(), &options).contains("\u{1b}[94mnot(+2.00)\u{1b}[0m"));
     }
     let english = render_errors(&errors(), &chumoku_view::TerminalOptions::default());
     for expected in ["\"not\": 2 errors", "Alone: 1 error", "(25 % of 12)", "2. line 9: <b>positive → negative"] {
         assert!(english.contains(expected), "{expected}: {english}");
     }
-    let none = Errors {
+    let none = ErrorAnalysis {
         wrong: 0,
         accuracy: 1.0,
         confusions: vec![],

@@ -3,19 +3,19 @@
 
 use chumoku::{TextClassifier, TextGenerator};
 use chumoku_kernels::{Activation, activation_forward, gated_forward};
-use chumoku_view::trace::{AttentionPlace, Checked, Trace, TraceStep, Verdict, WorkedExample};
+use chumoku_view::trace::{CheckReport, HeadSelection, Trace, TraceStep, Verdict, WorkedExample};
 use ndarray::{Array2, Axis};
 use serde_json::{Value, json};
 use std::path::Path;
-use testkit::{Golden, Random};
+use testkit::{GoldenFile, Random};
 
-fn check(file: &Value) -> Checked {
+fn check(file: &Value) -> CheckReport {
     WorkedExample::parse(&file.to_string())
         .and_then(|example| example.check())
         .unwrap_or_else(|e| panic!("{e}: {file}"))
 }
 
-fn wrong(checked: &Checked) -> Vec<&str> {
+fn wrong(checked: &CheckReport) -> Vec<&str> {
     checked.steps.iter().filter(|step| step.verdict == Verdict::Wrong).map(|step| step.name.as_str()).collect()
 }
 
@@ -125,7 +125,7 @@ fn a_network_follows_attention_with_a_norm_of_its_own() {
     let trace = WorkedExample::parse(&file(json!({ "activation": "gelu" })).to_string()).unwrap().trace(0).unwrap();
     let inner = trace.steps.iter().find(|step| step.name() == "inner").unwrap();
     assert_eq!(
-        (&inner.letters[..], inner.formula.as_ref().unwrap().text.as_str()),
+        (&inner.shape_letters[..], inner.formula.as_ref().unwrap().text.as_str()),
         (&["n".into(), "d_ff".into()][..], "U = O W_1")
     );
 }
@@ -263,7 +263,10 @@ fn steps_are_what_the_kernels_compute() {
         let difference = (value(&trace, "feed_forward") - &expected).mapv(f64::abs).fold(0.0, |a: f64, b| a.max(*b));
         assert!(difference < 1e-12, "{name}: {difference}");
         assert!(
-            trace.steps.iter().all(|step| step.expansion.as_ref().is_none_or(|e| (e.value() - e.result).abs() < 1e-12))
+            trace
+                .steps
+                .iter()
+                .all(|step| step.expansion.as_ref().is_none_or(|e| (e.evaluate() - e.result).abs() < 1e-12))
         );
     }
     assert_eq!(chumoku::nn::ACTIVATIONS[0].1, Activation::Gelu);
@@ -301,7 +304,7 @@ fn layers_of_published_models_end_at_their_hidden_states() {
         ("gpt2", "U/2 · (1 + tanh(√(2/π)(U + 0.044715 U³)))", false),
     ];
     for (name, activation, is_gated) in cases {
-        let expected = Golden::read(&format!("pretrained/{name}/expected"));
+        let expected = GoldenFile::read(&format!("pretrained/{name}/expected"));
         let (ids, ends) = (expected.integers("in.ids"), expected.integers("in.offsets"));
         let text = ids[..ends[1]].iter().map(|id| format!("t{id}")).collect::<Vec<_>>().join(" ");
         let hidden = |layer: usize| {
@@ -311,7 +314,7 @@ fn layers_of_published_models_end_at_their_hidden_states() {
         };
         let folder = folder(name);
         let record = |layer: usize| {
-            let place = AttentionPlace { layer: Some(layer), head: 1 };
+            let place = HeadSelection { layer: Some(layer), head: 1 };
             match is_causal(name) {
                 true => TextGenerator::load(folder.path()).unwrap().record(&text, place).unwrap(),
                 false => TextClassifier::load(folder.path()).unwrap().record(&text, place).unwrap(),
@@ -326,7 +329,7 @@ fn layers_of_published_models_end_at_their_hidden_states() {
             let own = &record.exact.attention;
             assert!(before.is_none_or(|before| before == own.x), "{name}, layer {layer}");
             before = own.feed_forward.as_ref().map(|network| network.output.clone());
-            let trace = Trace::of_model(record, name).unwrap();
+            let trace = Trace::from_model(record, name).unwrap();
             // What the network answers follows the layer.
             let of_layer = |step: &&TraceStep| ["residual_2", "final_norm_2"].contains(&step.name());
             let last = trace.steps.iter().rev().find(of_layer).unwrap();

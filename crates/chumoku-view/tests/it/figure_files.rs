@@ -1,7 +1,7 @@
 //! Figures as SVG with outlines, PNG and PDF: everything where the scene has it, letters that a font has.
 
 use crate::common::figures::{assert_near, figures};
-use chumoku_view::{ExplanationFigures as _, Fonts, Item, Lang, Paint, Scene, Text, Theme, figures_to_html};
+use chumoku_view::{ExplanationFigures as _, Fonts, Lang, Paint, Scene, SceneItem, SceneText, Theme, figures_to_html};
 
 #[test]
 fn every_figure_becomes_svg_png_and_pdf() {
@@ -51,10 +51,10 @@ fn what_no_font_has_is_named() {
     // Nor is it if it is the beginning of a letter whose other signs cannot be seen, as in flags of regions.
     let figure = crate::common::example(&["x\u{10fffd}\u{fe0f}"], 1, 1).heatmap(0, 0, Lang::En);
     assert!(fonts.svg(&figure.scene()).unwrap_err().to_string().contains("U+10FFFD U+FE0F"));
-    assert!(Fonts::of_bytes(b"no font".to_vec()).is_err());
+    assert!(Fonts::from_bytes(b"no font".to_vec()).is_err());
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "no font").unwrap();
-    assert!(Fonts::of_file(file.path()).unwrap_err().to_string().contains("no font"));
+    assert!(Fonts::from_file(file.path()).unwrap_err().to_string().contains("no font"));
 }
 
 /// Emoji fonts whose letters are bitmaps draw nothing, so they count as not having a letter.
@@ -63,7 +63,7 @@ fn a_font_of_bitmaps_is_no_font() {
     let mut installed = fontdb::Database::new();
     installed.load_system_fonts();
     let one = |face: &fontdb::FaceInfo| installed.with_face_data(face.id, |data, _| data.to_vec());
-    let Some(font) = installed.faces().filter_map(one).find(|data| Fonts::of_bytes(data.clone()).is_ok()) else {
+    let Some(font) = installed.faces().filter_map(one).find(|data| Fonts::from_bytes(data.clone()).is_ok()) else {
         eprintln!("SKIPPED: no fonts are installed");
         return;
     };
@@ -74,22 +74,22 @@ fn a_font_of_bitmaps_is_no_font() {
             (0..bitmaps.len().min(4096) - 4).filter(|&at| &bitmaps[at..at + 4] == outlines).collect();
         directory.iter().for_each(|&at| bitmaps[at..at + 4].copy_from_slice(b"CBDT"));
     }
-    assert!(Fonts::of_bytes(bitmaps.clone()).is_err());
+    assert!(Fonts::from_bytes(bitmaps.clone()).is_err());
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), bitmaps).unwrap();
-    let problem = Fonts::of_file(file.path()).unwrap_err().to_string();
+    let problem = Fonts::from_file(file.path()).unwrap_err().to_string();
     assert!(problem.contains("no font with outlines"), "{problem}");
 }
 
 /// A picture of one rectangle, and of words that stand upright: from (50, 150) upwards.
 fn scene() -> Scene {
-    let upright = Text { turned: -90.0, ..Text::new([50.0, 150.0], "HHHH", 20.0, Paint::Ink) };
+    let upright = SceneText { turned: -90.0, ..SceneText::new([50.0, 150.0], "HHHH", 20.0, Paint::Text) };
     let area = [10.0, 20.0, 30.0, 40.0];
     Scene {
         width: 100.0,
         height: 200.0,
         description: "a rectangle and a word".into(),
-        items: vec![Item::Rect { area, fill: Paint::Signed(1.0), says: String::new() }, Item::Text(upright)],
+        items: vec![SceneItem::Rect { area, fill: Paint::Signed(1.0), says: String::new() }, SceneItem::Text(upright)],
     }
 }
 
@@ -157,9 +157,9 @@ fn a_pdf_has_everything_where_the_scene_has_it() {
     for (found, expected) in of(Paint::Signed(1.0)).into_iter().zip([10.0, 140.0, 40.0, 180.0]) {
         assert_near(found.into(), expected, 0.01);
     }
-    assert_eq!(of(Paint::Paper), [0.0, 0.0, 100.0, 200.0]);
+    assert_eq!(of(Paint::Background), [0.0, 0.0, 100.0, 200.0]);
     // Four upright letters: from 50 points above the page's foot upwards, and left of where they begin.
-    let [left, bottom, right, top] = of(Paint::Ink);
+    let [left, bottom, right, top] = of(Paint::Text);
     assert!((34.0..50.0).contains(&left) && (49.0..51.0).contains(&right), "{left} to {right}");
     assert!((50.0..54.0).contains(&bottom) && (80.0..130.0).contains(&top), "{bottom} to {top}");
 }
@@ -178,7 +178,7 @@ fn a_png_is_as_many_times_as_large_as_it_is_asked_for() {
             let pixel = pixels.pixel((x * scale) as u32, (y * scale) as u32).expect("within the picture");
             [pixel.red(), pixel.green(), pixel.blue()]
         };
-        let [fill, paper] = [Paint::Signed(1.0), Paint::Paper].map(|paint| paint.rgb(Theme::Light));
+        let [fill, paper] = [Paint::Signed(1.0), Paint::Background].map(|paint| paint.rgb(Theme::Light));
         for ([x, y], expected) in [
             ([14.0, 24.0], fill),
             ([36.0, 56.0], fill),
@@ -205,7 +205,7 @@ fn flags_are_drawn_as_their_letters() {
         return;
     };
     let drawn = |text: &str| {
-        let scene = Scene { items: vec![Text::new([10.0, 20.0], text, 13.0, Paint::Ink).into()], ..scene() };
+        let scene = Scene { items: vec![SceneText::new([10.0, 20.0], text, 13.0, Paint::Text).into()], ..scene() };
         (fonts.png(&scene, 1.0).unwrap(), fonts.pdf(&scene).unwrap())
     };
     assert_eq!(drawn("🇯🇵 🇦🇿"), drawn("JP AZ"));

@@ -3,15 +3,15 @@
 use crate::common::figures::{alignment, assert_near, causal, figures};
 use crate::common::terminal;
 use chumoku_view::{
-    AlignmentFigures as _, Anchor, ColourDepth, Content, ExplanationFigures as _, Figure, HeadOrder, Item, Lang, Map,
-    Paint, PositionalEncoding, Scale, figures_to_html,
+    AlignmentFigures as _, ColorDepth, ColorScale, Content, ExplanationFigures as _, Figure, HeadOrder, Heatmap, Lang,
+    Paint, PositionalEncoding, SceneItem, TextAnchor, figures_to_html,
 };
 use unicode_width::UnicodeWidthStr;
 
-fn maps(figure: &Figure) -> Vec<&Map> {
+fn maps(figure: &Figure) -> Vec<&Heatmap> {
     match &figure.content {
-        Content::Map(map) => vec![map],
-        Content::Sheet(sheet) => sheet.maps.iter().collect(),
+        Content::Heatmap(map) => vec![map],
+        Content::HeatmapGrid(sheet) => sheet.maps.iter().collect(),
         _ => Vec::new(),
     }
 }
@@ -26,23 +26,23 @@ fn numbers(figure: &Figure) -> Vec<Option<f64>> {
 fn figures_hold_the_arrays() {
     let e = crate::common::english();
     let n = e.words.len();
-    let Content::Map(map) = e.heatmap(1, 2, Lang::En).content else { panic!("a map") };
+    let Content::Heatmap(map) = e.heatmap(1, 2, Lang::En).content else { panic!("a map") };
     for i in 0..n {
         for j in 0..n {
             assert_eq!(map.value(i, j), Some(e.row(1, 2, i)[j]));
         }
     }
-    let Content::Map(map) = e.value_weighted(1, 3, Lang::En).unwrap().content else { panic!("a map") };
+    let Content::Heatmap(map) = e.value_weighted(1, 3, Lang::En).unwrap().content else { panic!("a map") };
     assert_eq!(map.value(3, 1), Some(e.derived.value_weighted[((4 + 3) * n + 3) * n + 1]));
-    let Content::Map(map) = e.rollout(1, Lang::En).unwrap().content else { panic!("a map") };
+    let Content::Heatmap(map) = e.rollout(1, Lang::En).unwrap().content else { panic!("a map") };
     assert_eq!(map.value(3, 1), Some(e.derived.rollout[(n + 3) * n + 1]));
     let a = alignment();
-    let Content::Map(map) = a.heatmap(0, 1, Lang::En).content else { panic!("a map") };
+    let Content::Heatmap(map) = a.heatmap(0, 1, Lang::En).content else { panic!("a map") };
     assert_eq!((map.rows.labels.len(), map.columns.labels.len()), (3, 4));
     assert_eq!(map.value(2, 1), Some(a.row(0, 1, 2)[1]));
     // A causal model's later keys are no numbers.
     let deep = causal();
-    let Content::Map(map) = deep.heatmap(0, 0, Lang::En).content else { panic!("a map") };
+    let Content::Heatmap(map) = deep.heatmap(0, 0, Lang::En).content else { panic!("a map") };
     assert_eq!((map.value(1, 2), map.value(2, 1)), (None, Some(deep.row(0, 0, 2)[1])));
 }
 
@@ -61,7 +61,7 @@ fn tables_say_every_number() {
                             (shown, value) => panic!("{shown:?} for {value:?} in {}", figure.title),
                         }
                     }
-                    if matches!(map.scale, Scale::Share(_)) {
+                    if matches!(map.scale, ColorScale::Share(_)) {
                         let sum: f64 = row.iter().flatten().map(|&x| f64::from(x)).sum();
                         assert_near(found.next().flatten().expect("a sum"), sum, 0.000_05);
                     }
@@ -76,7 +76,7 @@ fn tables_say_every_number() {
                         }
                     }
                 }
-                Content::Products(products) => {
+                Content::ScoreBreakdown(products) => {
                     for d in 0..products.query.len() {
                         let [q, k] = [products.query[d], products.key[d]].map(f64::from);
                         for expected in [q, k, q * k] {
@@ -84,7 +84,7 @@ fn tables_say_every_number() {
                         }
                     }
                     let sum: f64 = products.products().iter().sum();
-                    let penalty = (products.penalty != 0.0).then_some(-products.penalty);
+                    let penalty = (products.alibi_penalty != 0.0).then_some(-products.alibi_penalty);
                     let sums = [sum, sum * products.scale].into_iter().chain(penalty).chain([products.score()]);
                     sums.for_each(|x| assert_near(found.next().flatten().expect("a sum"), x, 0.000_05));
                     for seen in &products.row {
@@ -95,12 +95,12 @@ fn tables_say_every_number() {
                 }
                 Content::Lines(lines) => {
                     // The other cell of a line names a word.
-                    for (.., weight) in lines.shown() {
+                    for (.., weight) in lines.visible_lines() {
                         assert!(found.next().expect("a word").is_none());
                         assert_near(found.next().flatten().expect("a share"), f64::from(weight), 0.000_05);
                     }
                 }
-                Content::Effects(effects) => {
+                Content::ColoredText(effects) => {
                     for effect in effects.words.iter().filter_map(|word| word.effect) {
                         assert_near(found.next().flatten().expect("an effect"), effect.into(), 0.000_05);
                     }
@@ -115,7 +115,7 @@ fn tables_say_every_number() {
                         }
                     }
                 }
-                Content::Map(_) | Content::Sheet(_) => {}
+                Content::Heatmap(_) | Content::HeatmapGrid(_) => {}
                 other => panic!("nothing here reads the numbers of {other:?}"),
             }
             assert_eq!(found.next(), None, "{}", figure.title);
@@ -128,18 +128,18 @@ fn json_holds_every_number_exactly() {
     for figure in figures(Lang::En) {
         let json = figure.to_json();
         assert_eq!(json["title"], figure.title.as_str());
-        let of_map = |json: &serde_json::Value, map: &Map| {
+        let of_map = |json: &serde_json::Value, map: &Heatmap| {
             let shown = json["values"].as_array().unwrap().iter().flat_map(|row| row.as_array().unwrap());
             let shown: Vec<Option<f32>> = shown.map(|x| x.as_f64().map(|x| x as f32)).collect();
             assert_eq!(shown, map.values);
         };
         match &figure.content {
-            Content::Map(map) => of_map(&json["map"], map),
-            Content::Sheet(sheet) => {
+            Content::Heatmap(map) => of_map(&json["map"], map),
+            Content::HeatmapGrid(sheet) => {
                 sheet.maps.iter().enumerate().for_each(|(i, map)| of_map(&json["sheet"][i], map));
             }
             Content::Lines(lines) => {
-                for (i, (from, to, weight)) in lines.shown().into_iter().enumerate() {
+                for (i, (from, to, weight)) in lines.visible_lines().into_iter().enumerate() {
                     let json = &json["lines"];
                     assert_eq!((&json["from"][i], &json["to"][i]), (&from.into(), &to.into()));
                     assert_eq!(json["weights"][i].as_f64().unwrap() as f32, weight);
@@ -151,7 +151,7 @@ fn json_holds_every_number_exactly() {
                     assert_eq!(shown.iter().map(|x| x.as_f64().unwrap() as f32).collect::<Vec<_>>(), *series);
                 }
             }
-            Content::Effects(effects) => {
+            Content::ColoredText(effects) => {
                 for (i, word) in effects.words.iter().enumerate() {
                     let shown = &json["effects"]["words"][i];
                     assert_eq!(shown["text"], word.text.as_str());
@@ -167,7 +167,7 @@ fn json_holds_every_number_exactly() {
                     assert_eq!(values, curves.series[1].1);
                 }
             }
-            Content::Products(products) => {
+            Content::ScoreBreakdown(products) => {
                 assert_eq!(json["products"]["score"].as_f64(), Some(products.score()));
                 assert_eq!(json["products"]["row"][1]["weight"].as_f64(), Some(products.row[1].weight));
             }
@@ -184,13 +184,13 @@ fn scores_in_depth_become_the_weights_of_the_head() {
         assert_eq!(e.pieces.len(), e.words.len());
         for (layer, head, query, key) in [(0, 0, 3, 1), (1, 2, 4, 4), (1, 0, 2, 0)] {
             let figure = e.products(layer, head, [query, key], Lang::En).unwrap();
-            let Content::Products(products) = figure.content else { panic!("products") };
+            let Content::ScoreBreakdown(products) = figure.content else { panic!("products") };
             for (j, seen) in products.row.iter().enumerate() {
                 assert_near(seen.weight, f64::from(e.row(layer, head, query)[j]), 1e-6);
             }
             assert_near(products.row[key].score, products.score(), 1e-12);
             assert_eq!(products.row.len(), if causal { query + 1 } else { 5 });
-            assert_eq!(products.penalty != 0.0, causal && query != key);
+            assert_eq!(products.alibi_penalty != 0.0, causal && query != key);
         }
         assert_eq!(e.products(0, 0, [1, 2], Lang::En).is_none(), causal);
     }
@@ -201,7 +201,7 @@ fn scores_in_depth_become_the_weights_of_the_head() {
 fn lines_are_those_above_the_threshold_strongest_first() {
     let e = crate::common::english();
     let Content::Lines(lines) = e.lines(1, 1, 0.1, Lang::En).content else { panic!("lines") };
-    let shown = lines.shown();
+    let shown = lines.visible_lines();
     let above = (0..e.words.len()).flat_map(|i| e.row(1, 1, i)).filter(|&&x| x >= 0.1).count();
     assert!(above > 3 && shown.len() == above);
     assert!(shown.windows(2).all(|two| two[0].2 >= two[1].2));
@@ -213,8 +213,8 @@ fn heads_stand_in_the_order_asked_for() {
     let e = crate::common::english();
     let statistics = e.head_statistics();
     let order = |order: HeadOrder| -> Vec<usize> {
-        let Content::Sheet(sheet) = e.grid(order, Lang::En).content else { panic!("a sheet") };
-        let index = |map: &Map| {
+        let Content::HeatmapGrid(sheet) = e.grid(order, Lang::En).content else { panic!("a sheet") };
+        let index = |map: &Heatmap| {
             let name = map.caption.split(' ').next().unwrap();
             let (layer, head) = name[1..].split_once("·H").unwrap();
             (layer.parse::<usize>().unwrap() - 1) * e.heads + head.parse::<usize>().unwrap() - 1
@@ -226,7 +226,7 @@ fn heads_stand_in_the_order_asked_for() {
         }
         sheet.maps.iter().map(index).collect()
     };
-    assert_eq!(order(HeadOrder::Place), (0..8).collect::<Vec<_>>());
+    assert_eq!(order(HeadOrder::Layer), (0..8).collect::<Vec<_>>());
     let falls = |wanted: HeadOrder, figure: &dyn Fn(usize) -> f32| {
         let found = order(wanted);
         assert!(found.windows(2).all(|two| figure(two[0]) >= figure(two[1])), "{wanted:?}: {found:?}");
@@ -234,9 +234,9 @@ fn heads_stand_in_the_order_asked_for() {
     };
     falls(HeadOrder::Entropy, &|i| -statistics[i].entropy);
     falls(HeadOrder::Distance, &|i| statistics[i].distance);
-    falls(HeadOrder::Previous, &|i| statistics[i].previous);
-    falls(HeadOrder::First, &|i| statistics[i].first);
-    falls(HeadOrder::Strongest, &|i| statistics[i].strongest);
+    falls(HeadOrder::PreviousWord, &|i| statistics[i].previous);
+    falls(HeadOrder::FirstWord, &|i| statistics[i].first);
+    falls(HeadOrder::LargestWeight, &|i| statistics[i].strongest);
     falls(HeadOrder::Sink, &|i| statistics[i].sink_share);
     falls(HeadOrder::Effect, &|i| (e.without[i].probabilities[0] - e.probabilities[0].probability).abs());
 }
@@ -247,7 +247,7 @@ fn a_difference_is_of_the_words_that_both_have() {
         let words: Vec<&str> = text.split(' ').collect();
         crate::common::example(&words, 1, 2)
     });
-    let Content::Map(map) = a.difference([0, 1], &b, [0, 0], Lang::En).unwrap().content else { panic!("a map") };
+    let Content::Heatmap(map) = a.difference([0, 1], &b, [0, 0], Lang::En).unwrap().content else { panic!("a map") };
     assert_eq!(map.rows.labels, ["[CLS]", "it", "was", "good"]);
     // “good” is word 3 of one and word 4 of the other.
     assert_eq!(map.value(3, 2), Some(b.row(0, 0, 4)[2] - a.row(0, 1, 3)[2]));
@@ -261,21 +261,21 @@ fn texts(figure: &Figure) -> Vec<(String, [f64; 2])> {
     scene
         .items
         .into_iter()
-        .filter_map(|item| if let Item::Text(t) = item { Some((t.text, t.at)) } else { None })
+        .filter_map(|item| if let SceneItem::Text(t) = item { Some((t.text, t.at)) } else { None })
         .collect()
 }
 
 #[test]
 fn scenes_show_each_number_in_its_cell_and_hatch_what_is_none() {
     for figure in figures(Lang::En) {
-        let Content::Map(map) = &figure.content else { continue };
+        let Content::Heatmap(map) = &figure.content else { continue };
         let scene = figure.scene();
         let cells: Vec<Option<([f64; 4], Paint, &str)>> = scene
             .items
             .iter()
             .filter_map(|item| match item {
-                Item::Rect { area, fill, says } if !says.is_empty() => Some(Some((*area, *fill, says.as_str()))),
-                Item::Hatched(_) => Some(None),
+                SceneItem::Rect { area, fill, says } if !says.is_empty() => Some(Some((*area, *fill, says.as_str()))),
+                SceneItem::Hatched(_) => Some(None),
                 _ => None,
             })
             .collect();
@@ -289,11 +289,11 @@ fn scenes_show_each_number_in_its_cell_and_hatch_what_is_none() {
             let number = |text: &str| text.replace('−', "-").trim_end_matches(" %").parse::<f64>();
             let said = number(says.rsplit([' ', ':']).find(|part| *part != "%").unwrap()).unwrap();
             match map.scale {
-                Scale::Share(top) => {
+                ColorScale::Share(top) => {
                     assert_near(said, 100.0 * f64::from(*value), 0.005_01);
                     assert_eq!(*fill, Paint::Share(value / top));
                 }
-                Scale::Signed(most) => {
+                ColorScale::Signed(most) => {
                     assert_near(said, f64::from(*value), 0.000_05);
                     assert_eq!(*fill, Paint::Signed(value / most));
                 }
@@ -318,11 +318,11 @@ fn nothing_is_drawn_outside_a_scene() {
             let scene = figure.scene();
             for item in &scene.items {
                 let points = match item {
-                    Item::Rect { area: [x, y, w, h], .. } | Item::Hatched([x, y, w, h]) => {
+                    SceneItem::Rect { area: [x, y, w, h], .. } | SceneItem::Hatched([x, y, w, h]) => {
                         vec![[*x, *y], [x + w, y + h]]
                     }
-                    Item::Line { ends: [a, b, c, d], .. } => vec![[*a, *b], [*c, *d]],
-                    Item::Text(text) => vec![text.at],
+                    SceneItem::Line { ends: [a, b, c, d], .. } => vec![[*a, *b], [*c, *d]],
+                    SceneItem::Text(text) => vec![text.at],
                     other => panic!("nothing here knows where {other:?} lies"),
                 };
                 for [x, y] in points {
@@ -339,10 +339,10 @@ fn terminals_show_every_cell_within_their_width() {
     for lang in [Lang::En, Lang::Ja] {
         for figure in figures(lang) {
             for width in [80, 120] {
-                let depths = [ColourDepth::None, ColourDepth::Ansi16, ColourDepth::Ansi256, ColourDepth::TrueColour];
+                let depths = [ColorDepth::None, ColorDepth::Ansi16, ColorDepth::Ansi256, ColorDepth::TrueColor];
                 for colour in depths {
                     let text = figure.to_text(&terminal(width, colour, lang));
-                    if colour != ColourDepth::None {
+                    if colour != ColorDepth::None {
                         continue;
                     }
                     assert!(!text.contains('\u{1b}'));
@@ -350,8 +350,8 @@ fn terminals_show_every_cell_within_their_width() {
                         assert!(line.width() <= width, "{} columns of {width}: {line:?}", line.width());
                     }
                 }
-                let Content::Map(map) = &figure.content else { continue };
-                let text = figure.to_text(&terminal(width, ColourDepth::None, lang));
+                let Content::Heatmap(map) = &figure.content else { continue };
+                let text = figure.to_text(&terminal(width, ColorDepth::None, lang));
                 let mut shown: Vec<Vec<Option<i32>>> = vec![Vec::new(); map.rows.labels.len()];
                 for line in text.lines() {
                     let Some((label, cells)) = line.rsplit_once('│') else { continue };
@@ -360,7 +360,7 @@ fn terminals_show_every_cell_within_their_width() {
                     }
                     let row: usize = label.split_whitespace().next().unwrap().parse().unwrap();
                     let row = row + 1 - usize::from(map.rows.is_numbered);
-                    let wide = if matches!(map.scale, Scale::Share(_)) { 4 } else { 5 };
+                    let wide = if matches!(map.scale, ColorScale::Share(_)) { 4 } else { 5 };
                     let signs: Vec<char> = cells.chars().collect();
                     for cell in signs.chunks(wide) {
                         let cell: String = cell.iter().filter(|c| !"░▒▓█ ".contains(**c)).collect();
@@ -383,17 +383,17 @@ fn terminals_show_every_cell_within_their_width() {
 #[test]
 fn of_many_words_the_scale_ends_above_the_largest_share() {
     let few = crate::common::english().heatmap(0, 0, Lang::En);
-    assert_eq!(maps(&few)[0].scale, Scale::Share(1.0));
+    assert_eq!(maps(&few)[0].scale, ColorScale::Share(1.0));
     let many = crate::common::many(60);
     let figure = many.heatmap(0, 1, Lang::En);
     let most = maps(&figure)[0].values.iter().flatten().fold(0.0f32, |most, &x| most.max(x));
-    let Scale::Share(top) = maps(&figure)[0].scale else { panic!("shares") };
+    let ColorScale::Share(top) = maps(&figure)[0].scale else { panic!("shares") };
     assert!(top >= most && top < 1.0, "{top} for {most}");
     let at_the_end =
-        figure.scene().items.iter().any(|item| matches!(item, Item::Text(text) if text.text == top.to_string()));
+        figure.scene().items.iter().any(|item| matches!(item, SceneItem::Text(text) if text.text == top.to_string()));
     assert!(at_the_end, "the scale says where it ends");
     // All maps of a sheet have one scale.
-    let grid = many.grid(HeadOrder::Place, Lang::En);
+    let grid = many.grid(HeadOrder::Layer, Lang::En);
     assert!(maps(&grid).windows(2).all(|two| two[0].scale == two[1].scale));
 }
 
@@ -416,7 +416,7 @@ fn a_causal_model_sees_a_word_and_those_before_it() {
 fn small_maps_say_where_they_stand_and_their_figure() {
     let e = crate::common::english();
     for (name, order) in HeadOrder::ALL {
-        let Content::Sheet(sheet) = e.grid(order, Lang::En).content else { panic!("a sheet") };
+        let Content::HeatmapGrid(sheet) = e.grid(order, Lang::En).content else { panic!("a sheet") };
         assert_eq!(sheet.columns, if name == "place" { e.heads } else { 0 });
         let mut roles = Vec::new();
         for map in &sheet.maps {
@@ -469,7 +469,7 @@ fn differences_say_which_is_taken_from_which() {
 fn rows_of_an_alignment_are_the_translation_and_its_heads_keep_their_places() {
     let mut a = alignment();
     (a.layers, a.attention) = (2, (0..48).map(|i| [0.1, 0.2, 0.3, 0.4][(i * 7 + i / 4) % 4]).collect());
-    a.ranking = a.rank();
+    a.ranking = a.rank_heads();
     for lang in [Lang::En, Lang::Ja] {
         let figure = a.heatmap(1, 0, lang);
         let map = maps(&figure)[0];
@@ -480,7 +480,7 @@ fn rows_of_an_alignment_are_the_translation_and_its_heads_keep_their_places() {
         assert_eq!(map.value(2, 1), Some(a.row(1, 0, 2)[1]));
     }
     let of = |is_ranked: bool| {
-        let Content::Sheet(sheet) = a.grid(is_ranked, Lang::En).content else { panic!("a sheet") };
+        let Content::HeatmapGrid(sheet) = a.grid(is_ranked, Lang::En).content else { panic!("a sheet") };
         let captions: Vec<String> = sheet.maps.iter().map(|map| map.caption[..6].trim().to_owned()).collect();
         (sheet.columns, captions)
     };
@@ -498,7 +498,7 @@ fn scales_run_from_the_least_below_to_the_most_above() {
             .items
             .iter()
             .filter_map(|item| match item {
-                Item::Rect { area, fill: Paint::Share(x) | Paint::Signed(x), says }
+                SceneItem::Rect { area, fill: Paint::Share(x) | Paint::Signed(x), says }
                     if says.is_empty() && area[2] == 14.0 =>
                 {
                     Some((*area, *x))
@@ -514,7 +514,7 @@ fn scales_run_from_the_least_below_to_the_most_above() {
             beside.filter_map(|(text, at)| Some((at[1], text.replace('−', "-").parse().ok()?))).collect();
         labels.sort_by(|a, b| a.0.total_cmp(&b.0));
         assert!(labels.len() == 3 && labels.windows(2).all(|two| two[0].1 > two[1].1), "{labels:?}");
-        let least = if matches!(map.scale, Scale::Share(_)) { 0.0 } else { -labels[0].1 };
+        let least = if matches!(map.scale, ColorScale::Share(_)) { 0.0 } else { -labels[0].1 };
         assert_eq!(labels[2].1, least);
     }
 }
@@ -524,9 +524,9 @@ fn narrow_terminals_are_not_overrun() {
     let many: Vec<String> = (0..30).map(|i| format!("word{i}")).collect();
     let many = crate::common::example(&many.iter().map(String::as_str).collect::<Vec<_>>(), 1, 2);
     for lang in [Lang::En, Lang::Ja] {
-        for figure in figures(lang).into_iter().chain([many.grid(HeadOrder::Place, lang), many.heatmap(0, 1, lang)]) {
+        for figure in figures(lang).into_iter().chain([many.grid(HeadOrder::Layer, lang), many.heatmap(0, 1, lang)]) {
             for width in 40..70 {
-                let text = figure.to_text(&terminal(width, ColourDepth::None, lang));
+                let text = figure.to_text(&terminal(width, ColorDepth::None, lang));
                 for line in text.lines() {
                     assert!(line.width() <= width, "{} columns of {width}: {line:?}", line.width());
                 }
@@ -547,9 +547,9 @@ fn what_is_pooled_says_so_in_every_form() {
         a.attention = vec![1.0 / e.words.len() as f32; 3 * e.words.len()];
         a.ranking.truncate(1);
         a.ranking[0].head = 0;
-        for figure in [e.grid(HeadOrder::Place, Lang::En), a.grid(true, Lang::En)] {
+        for figure in [e.grid(HeadOrder::Layer, Lang::En), a.grid(true, Lang::En)] {
             assert_eq!(says(&figure.notes.concat()), picture, "{words}");
-            let text = figure.to_text(&terminal(80, ColourDepth::None, Lang::En));
+            let text = figure.to_text(&terminal(80, ColorDepth::None, Lang::En));
             assert_eq!(text.matches("the largest of several weights").count(), usize::from(is_pooled), "{words}");
         }
     }
@@ -563,9 +563,9 @@ fn pooled_maps_keep_their_peaks_in_their_places() {
     e.attention = vec![0.001; 128 * 128];
     // Row 10 and column 101 of 128 are row 5 and column 50 of 64.
     e.attention[10 * 128 + 101] = 0.9;
-    let scene = e.grid(HeadOrder::Place, Lang::En).scene();
+    let scene = e.grid(HeadOrder::Layer, Lang::En).scene();
     let cells = scene.items.iter().filter_map(|item| match item {
-        Item::Rect { area, fill: Paint::Share(x), .. } => Some((*area, *x)),
+        SceneItem::Rect { area, fill: Paint::Share(x), .. } => Some((*area, *x)),
         _ => None,
     });
     let cells: Vec<([f64; 4], f32)> = cells.take(64 * 64).collect();
@@ -583,7 +583,7 @@ fn pooled_maps_keep_their_peaks_in_their_places() {
     a.ranking[0].head = 0;
     let scene = a.grid(false, Lang::En).scene();
     let cells = scene.items.iter().filter_map(|item| match item {
-        Item::Rect { area, fill: Paint::Share(x), .. } => Some((*area, *x)),
+        SceneItem::Rect { area, fill: Paint::Share(x), .. } => Some((*area, *x)),
         _ => None,
     });
     let cells: Vec<([f64; 4], f32)> = cells.take(3 * 64).collect();
@@ -595,25 +595,25 @@ fn pooled_maps_keep_their_peaks_in_their_places() {
 #[test]
 fn a_picture_of_many_dimensions_and_tokens_still_shows_the_sums_and_the_chosen_key() {
     let deep = causal();
-    let Some(Figure { content: Content::Products(small), .. }) = deep.products(0, 0, [3, 1], Lang::En) else {
+    let Some(Figure { content: Content::ScoreBreakdown(small), .. }) = deep.products(0, 0, [3, 1], Lang::En) else {
         panic!()
     };
     let mut large = small.clone();
     large.query = (0..64).map(|d| d as f32 / 100.0 - 0.3).collect();
     large.key = (0..64).map(|d| 0.5 - d as f32 / 100.0).collect();
-    large.row = (0..60).map(|i| chumoku_view::Seen { token: format!("t{i}"), ..small.row[1].clone() }).collect();
+    large.row = (0..60).map(|i| chumoku_view::KeyScore { token: format!("t{i}"), ..small.row[1].clone() }).collect();
     for chosen in [2, 39, 40, 59] {
         large.chosen = chosen;
         let figure = Figure {
             title: "t".into(),
             subtitle: String::new(),
             notes: Vec::new(),
-            content: Content::Products(large.clone()),
+            content: Content::ScoreBreakdown(large.clone()),
             lang: Lang::En,
         };
         let scene = figure.scene();
-        let all: Vec<&chumoku_view::Text> =
-            scene.items.iter().filter_map(|item| if let Item::Text(t) = item { Some(t) } else { None }).collect();
+        let all: Vec<&chumoku_view::SceneText> =
+            scene.items.iter().filter_map(|item| if let SceneItem::Text(t) = item { Some(t) } else { None }).collect();
         assert!(all.iter().any(|t| t.text == "score"), "{chosen}");
         let score = format!("{:.4}", large.score());
         assert!(all.iter().any(|t| t.text == score), "{score}");
@@ -623,7 +623,7 @@ fn a_picture_of_many_dimensions_and_tokens_still_shows_the_sums_and_the_chosen_k
         assert_eq!(marked[0], format!("{} t{chosen}", chosen + 1));
         assert_eq!(marked.len(), 4);
         for item in &scene.items {
-            if let Item::Rect { area, fill: Paint::Signed(part), says } = item {
+            if let SceneItem::Rect { area, fill: Paint::Signed(part), says } = item {
                 let d: usize = says.split(':').next().unwrap().parse().unwrap();
                 let product = large.products()[d - 1];
                 assert_eq!(product < 0.0, *part < 0.0);
@@ -632,7 +632,7 @@ fn a_picture_of_many_dimensions_and_tokens_still_shows_the_sums_and_the_chosen_k
                     .items
                     .iter()
                     .filter_map(|item| match item {
-                        Item::Rect { area, fill: Paint::Signed(x), .. } if *x > 0.0 => Some(area[0]),
+                        SceneItem::Rect { area, fill: Paint::Signed(x), .. } if *x > 0.0 => Some(area[0]),
                         _ => None,
                     })
                     .next()
@@ -668,7 +668,7 @@ fn lines_run_from_the_word_that_looks() {
     };
     let mut count = 0;
     for item in &scene.items {
-        let Item::Line { ends: [x1, y1, x2, y2], says, .. } = item else { continue };
+        let SceneItem::Line { ends: [x1, y1, x2, y2], says, .. } = item else { continue };
         let (from, to) = says.split_once(" → ").unwrap();
         let from = from.split_once(' ').unwrap().1;
         let to = to.split_once(' ').unwrap().1.split_once(':').unwrap().0;
@@ -677,9 +677,9 @@ fn lines_run_from_the_word_that_looks() {
         assert_near(*y2, at(to, false) - 4.5, 1e-9);
         count += 1;
     }
-    assert_eq!(count, lines.shown().len());
+    assert_eq!(count, lines.visible_lines().len());
     let table = &figure.tables()[0];
-    for ((from, to, _), (name, cells)) in lines.shown().into_iter().zip(&table.rows) {
+    for ((from, to, _), (name, cells)) in lines.visible_lines().into_iter().zip(&table.rows) {
         assert_eq!(*name, format!("{} {}", from + 1, lines.words[0][from]));
         assert_eq!(cells[0], format!("{} {}", to + 1, lines.words[1][to]));
     }
@@ -693,7 +693,7 @@ fn curves_rise_where_numbers_do_and_ticks_name_their_values() {
         .items
         .iter()
         .filter_map(|item| match item {
-            Item::Line { ends, says, .. } if !says.is_empty() => Some(*ends),
+            SceneItem::Line { ends, says, .. } if !says.is_empty() => Some(*ends),
             _ => None,
         })
         .collect();
@@ -778,10 +778,10 @@ fn no_text_of_a_score_in_depth_stands_on_another() {
             let extents: Vec<([f64; 3], &str)> = scene
                 .items
                 .iter()
-                .filter_map(|item| if let Item::Text(text) = item { Some(text) } else { None })
+                .filter_map(|item| if let SceneItem::Text(text) = item { Some(text) } else { None })
                 .map(|text| {
                     let width = text.text.width() as f64 * text.size * 0.55;
-                    let from = text.at[0] - if text.anchor == Anchor::End { width } else { 0.0 };
+                    let from = text.at[0] - if text.anchor == TextAnchor::End { width } else { 0.0 };
                     ([from, from + width, text.at[1]], &*text.text)
                 })
                 .collect();
@@ -798,8 +798,8 @@ fn no_text_of_a_score_in_depth_stands_on_another() {
 /// Each coloured word of a scene of effects: its place, its colour, and what it says.
 fn coloured(figure: &Figure) -> Vec<([f64; 4], Paint, String)> {
     let scene = figure.scene();
-    let of = |item: Item| match item {
-        Item::Rect { area, fill, says } if !says.is_empty() => Some((area, fill, says)),
+    let of = |item: SceneItem| match item {
+        SceneItem::Rect { area, fill, says } if !says.is_empty() => Some((area, fill, says)),
         _ => None,
     };
     scene.items.into_iter().filter_map(of).collect()

@@ -5,7 +5,8 @@
 
 use crate::common::browser::{dom, open, visit};
 use chumoku_view::{
-    ExplanationFigures as _, Figure, Film, Frame, HeadOrder, Lang, PositionalEncoding, figures_to_html, film_to_html,
+    AttentionFrame, ExplanationFigures as _, Figure, Film, HeadOrder, Lang, PositionalEncoding, figures_to_html,
+    film_to_html,
 };
 use std::path::Path;
 use testkit::exhaustive;
@@ -102,7 +103,7 @@ fn weight(frame: usize, head: usize, query: usize, key: usize) -> f32 {
 fn film(causal: bool) -> Film {
     let words = [["The", "<room>", "the", "end"], ["[CLS]", "部屋", "the", "end"]];
     let words = words.map(|words| words.map(String::from).to_vec());
-    let frame = |index: usize| Frame {
+    let frame = |index: usize| AttentionFrame {
         step: 40 * index as u64,
         epoch: index as u64,
         words: words.clone(),

@@ -283,7 +283,7 @@ fn derived_pictures_show_their_arrays_and_say_what_they_are() {
             assert_eq!(digits.parse::<f32>().expect("a number"), expected[4 * n + 1], "{said}");
         }
         // A view that has no numbers has no tab, and a link to it shows the heatmap.
-        let bare = Explanation { derived: chumoku_view::Derived::default(), depth: None, ..e };
+        let bare = Explanation { derived: chumoku_view::DerivedAttention::default(), depth: None, ..e };
         let Some(dom) = dom(&to_html(&bare, [0; 2], Lang::En), "view=rollout") else { return };
         assert_quiet(&dom);
         assert_eq!(root(&dom, "data-view"), Some("heatmap"));
@@ -630,7 +630,7 @@ fn every_view_is_safe_from_hostile_texts() {
 fn a_model_without_attention_shows_its_words() {
     let mut e = crate::common::english();
     (e.layers, e.heads) = (0, 0);
-    (e.attention, e.derived, e.without) = (Vec::new(), chumoku_view::Derived::default(), Vec::new());
+    (e.attention, e.derived, e.without) = (Vec::new(), chumoku_view::DerivedAttention::default(), Vec::new());
     let Some(dom) = dom(&to_html(&e, [0; 2], Lang::En), "word=3&view=lines") else { return };
     assert_quiet(&dom);
     assert!(between(&dom, "id=\"attention-card\"", ">").contains("hidden"));

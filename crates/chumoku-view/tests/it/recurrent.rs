@@ -1,6 +1,6 @@
 //! Recurrent networks in numbers, against the kernels.
 
-use chumoku_kernels::{Cell, MatMut, MatRef, Precision, Recurrence};
+use chumoku_kernels::{MatMut, MatRef, Precision, Recurrence, RecurrentCell};
 use chumoku_view::trace::{Trace, TraceOptions, Verdict, WorkedExample, builtin};
 use ndarray::Array2;
 
@@ -18,7 +18,7 @@ fn json(matrix: &Array2<f64>) -> String {
 }
 
 /// Four tokens of three numbers through two hidden ones.
-fn traced(cell: Cell) -> (Trace, [Array2<f64>; 5]) {
+fn traced(cell: RecurrentCell) -> (Trace, [Array2<f64>; 5]) {
     let width = 2 * cell.gates();
     let given =
         [matrix(4, 3, 0.3), matrix(3, width, 1.1), matrix(1, width, 2.2), matrix(2, width, 0.7), matrix(1, width, 3.1)];
@@ -32,7 +32,7 @@ fn traced(cell: Cell) -> (Trace, [Array2<f64>; 5]) {
 
 #[test]
 fn every_gate_is_that_of_the_kernels() {
-    for cell in Cell::ALL {
+    for cell in RecurrentCell::ALL {
         let (trace, [x, w_x, b_x, w_h, b_h]) = traced(cell);
         let width = 2 * cell.gates();
         let projections: Vec<f64> = (x.dot(&w_x) + &b_x).iter().copied().collect();
@@ -55,22 +55,22 @@ fn every_gate_is_that_of_the_kernels() {
             }
         };
         near("h", &|t, j| y[2 * t + j]);
-        near("h_previous", &|t, j| found.previous[2 * t + j]);
+        near("h_previous", &|t, j| found.previous_outputs[2 * t + j]);
         let gates: &[&str] = match cell {
-            Cell::Rnn => &["h"],
-            Cell::Lstm => &["i", "f", "g", "o"],
-            Cell::Gru => &["r", "z", "n"],
+            RecurrentCell::Rnn => &["h"],
+            RecurrentCell::Lstm => &["i", "f", "g", "o"],
+            RecurrentCell::Gru => &["r", "z", "n"],
         };
         for (at, name) in gates.iter().enumerate() {
             near(name, &|t, j| found.gates[t * width + 2 * at + j]);
         }
         match cell {
-            Cell::Rnn => {}
-            Cell::Lstm => near("c", &|t, j| found.state[2 * t + j]),
-            Cell::Gru => near("n_sums", &|t, j| found.state[2 * t + j]),
+            RecurrentCell::Rnn => {}
+            RecurrentCell::Lstm => near("c", &|t, j| found.state[2 * t + j]),
+            RecurrentCell::Gru => near("n_sums", &|t, j| found.state[2 * t + j]),
         }
         for step in &trace.steps {
-            assert!(step.expansion.as_ref().is_none_or(|e| (e.value() - e.result).abs() < 1e-12), "{}", step.name());
+            assert!(step.expansion.as_ref().is_none_or(|e| (e.evaluate() - e.result).abs() < 1e-12), "{}", step.name());
         }
     }
 }

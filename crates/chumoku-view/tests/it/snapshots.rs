@@ -2,8 +2,8 @@
 //! `tests/snapshots` are written anew; look at the difference. An escape stands there as `␛`.
 
 use crate::common::{strip, terminal, with};
-use chumoku_view::trace::{Depth, Trace, TraceOptions, builtin};
-use chumoku_view::{ColourDepth, Lang, TerminalOptions, render, render_alignment};
+use chumoku_view::trace::{Trace, TraceDepth, TraceOptions, builtin};
+use chumoku_view::{ColorDepth, Lang, TerminalOptions, render, render_alignment};
 use std::path::Path;
 use unicode_width::UnicodeWidthStr;
 
@@ -11,14 +11,10 @@ use unicode_width::UnicodeWidthStr;
 fn assert_snapshots(name: &str, languages: &[Lang], show: impl Fn(&TerminalOptions) -> String) {
     for &lang in languages {
         for width in [80, 120] {
-            for (colour, ending) in [(ColourDepth::None, ""), (ColourDepth::Ansi256, "-colour")] {
+            for (colour, ending) in [(ColorDepth::None, ""), (ColorDepth::Ansi256, "-colour")] {
                 let text = show(&terminal(width, colour, lang));
                 let plain = strip(&text);
-                assert_eq!(
-                    plain == text,
-                    colour == ColourDepth::None,
-                    "{name}: escapes are colour, and colour escapes"
-                );
+                assert_eq!(plain == text, colour == ColorDepth::None, "{name}: escapes are colour, and colour escapes");
                 for line in plain.lines() {
                     assert!(line.width() <= width, "{name}: {} columns instead of {width}: {line}", line.width());
                     assert!(line == line.trim_end() && !line.chars().any(char::is_control), "{name}: {line:?}");
@@ -52,7 +48,7 @@ fn assert_snapshot(name: &str, text: &str) {
 
 const BOTH: [Lang; 2] = [Lang::En, Lang::Ja];
 
-fn assert_trace(name: &str, trace: &Trace, depth: Depth) {
+fn assert_trace(name: &str, trace: &Trace, depth: TraceDepth) {
     assert_snapshots(name, &BOTH, |&TerminalOptions { width, colour, lang, .. }| {
         trace.to_text(&with(TraceOptions::default(), |o| {
             (o.depth, o.lang, o.width, o.colour) = (depth, lang, width, colour)
@@ -62,26 +58,26 @@ fn assert_trace(name: &str, trace: &Trace, depth: Depth) {
 
 #[test]
 fn a_trace_of_an_example() {
-    assert_trace("trace", &builtin("causal").unwrap().trace(0).unwrap(), Depth::All);
+    assert_trace("trace", &builtin("causal").unwrap().trace(0).unwrap(), TraceDepth::All);
 }
 
 #[test]
 fn a_trace_of_what_is_no_number() {
-    assert_trace("trace-odd", &crate::common::traces::odd(), Depth::All);
+    assert_trace("trace-odd", &crate::common::traces::odd(), TraceDepth::All);
 }
 
 #[test]
 fn a_trace_of_one_token() {
-    assert_trace("trace-one", &crate::common::traces::one_token(), Depth::All);
+    assert_trace("trace-one", &crate::common::traces::one_token(), TraceDepth::All);
 }
 
 #[test]
 fn a_trace_of_a_model_whose_matrices_are_wider_than_the_terminal() {
     let mut trace = crate::common::traces::wide();
-    assert_trace("trace-steps", &trace, Depth::Steps);
+    assert_trace("trace-steps", &trace, TraceDepth::Steps);
     // The weights, and what is widest.
     trace.steps.retain(|step| ["X", "masked", "weights"].contains(&step.name()));
-    assert_trace("trace-wide", &trace, Depth::All);
+    assert_trace("trace-wide", &trace, TraceDepth::All);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use chumoku::train::{Training, train};
 use chumoku::{TextClassifier, builtin as data};
 use chumoku_view::Lang;
 use chumoku_view::trace::{
-    AttentionPlace, StepKind, Trace, TraceOptions, TraceStep, WorkedExample, builtin, builtin_names,
+    HeadSelection, StepKind, Trace, TraceOptions, TraceStep, WorkedExample, builtin, builtin_names,
 };
 use serde_json::{Value as Json, json};
 use std::path::Path;
@@ -185,7 +185,7 @@ fn classifier() -> &'static TextClassifier {
             rows.labels.truncate(40);
         }
         let folder = tempfile::tempdir().unwrap();
-        let mut training = Training::to(folder.path());
+        let mut training = Training::new(folder.path());
         training.options.epochs = Some(1);
         training.options.set = "layers=2,width=32,heads=4".parse().unwrap();
         train(&reviews, training).unwrap();
@@ -197,8 +197,8 @@ fn classifier() -> &'static TextClassifier {
 fn model() -> &'static (Trace, Case) {
     static MODEL: OnceLock<(Trace, Case)> = OnceLock::new();
     MODEL.get_or_init(|| {
-        let trace = Trace::of_model(
-            classifier().record("Slow and cold.", AttentionPlace { layer: None, head: 1 }).unwrap(),
+        let trace = Trace::from_model(
+            classifier().record("Slow and cold.", HeadSelection { layer: None, head: 1 }).unwrap(),
             "reviews-model",
         )
         .unwrap();
@@ -409,9 +409,9 @@ fn gradients_are_formulas_and_follow_every_change() {
 #[test]
 fn gradients_of_a_model_are_formulas_too() {
     for layer in [Some(0), None] {
-        let place = AttentionPlace { layer, head: 1 };
+        let place = HeadSelection { layer, head: 1 };
         let record = classifier().record_backward("Slow and cold.", place, None).unwrap();
-        let trace = Trace::of_model(record, "reviews-model").unwrap();
+        let trace = Trace::from_model(record, "reviews-model").unwrap();
         let book = Book::read(&trace.to_xlsx(&OPTIONS).unwrap());
         let sheets = book.calculated();
         assert_comes_to("model backward", &trace, |at| shown(&sheets, at));

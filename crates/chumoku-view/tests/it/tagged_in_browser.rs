@@ -3,13 +3,13 @@
 //! Needs Chromium or Chrome on the path; without one the test of the page says so loudly and passes.
 
 use crate::common::browser::visit;
-use chumoku::FoundSpan;
+use chumoku::PredictedSpan;
 use chumoku::data::Span;
 use chumoku::explain::{
-    Against, ExplainedSpan, FeatureEffect, FoundLabel, MarkedWord, NetworkEffect, SpanHalf, TaggedText,
-    TransitionEffect,
+    AlternativeSpan, ExplainedSpan, FeatureEffect, HighlightedWord, LabelComparison, MemberSpanScore, NetworkEffect,
+    TaggedText, TransitionEffect,
 };
-use chumoku_view::{ColourDepth, Lang, render_tagged, tagged_figure, tagged_to_html};
+use chumoku_view::{ColorDepth, Lang, render_tagged, tagged_figure, tagged_to_html};
 use unicode_width::UnicodeWidthStr;
 
 const SCRIPT: &str = "</script><script>document.title='owned'</script>";
@@ -32,10 +32,10 @@ fn feature(feature: &str, at: Option<[isize; 2]>, value: &str, effect: f64) -> F
 /// A span over "Oslo", the last word but one of `text`.
 fn span(text: &str) -> ExplainedSpan {
     let start = text.find("Oslo").unwrap();
-    let words: Vec<MarkedWord> = text
+    let words: Vec<HighlightedWord> = text
         .split(' ')
         .enumerate()
-        .map(|(i, word)| MarkedWord {
+        .map(|(i, word)| HighlightedWord {
             text: word.into(),
             effect: Some(match word {
                 "Oslo" => 2.0,
@@ -51,16 +51,16 @@ fn span(text: &str) -> ExplainedSpan {
         feature("length", None, "12", 0.25),
         feature("characters", Some([-1, 1]), "<border>大\u{1b}[31m阪", 0.125),
     ];
-    let half = SpanHalf { probability: 0.25, effects: vec![0.5; words.len()] };
+    let half = MemberSpanScore { probability: 0.25, effects: vec![0.5; words.len()] };
     let place = Span { start, end: start + 4, label: "<b>place".into() };
     ExplainedSpan {
-        span: FoundSpan { span: place.clone(), text: "Oslo".into(), probability: 0.987 },
+        span: PredictedSpan { span: place.clone(), text: "Oslo".into(), probability: 0.987 },
         is_found: true,
         words,
         network: Some(half.clone()),
         crf: Some(half),
-        against: Some(Against {
-            spans: vec![FoundLabel { span: Span { label: "person".into(), ..place }, text: "Oslo".into() }],
+        against: Some(LabelComparison {
+            spans: vec![AlternativeSpan { span: Span { label: "person".into(), ..place }, text: "Oslo".into() }],
             score: 3.0,
             other_score: 0.5,
             difference: 2.5,
@@ -144,7 +144,7 @@ fn a_terminal_shows_each_span_within_its_width() {
             let figure = tagged_figure(&tagged(count), lang).to_text(&options);
             assert!(figure.lines().all(|line| line.width() <= width), "{figure}");
         }
-        options.colour = ColourDepth::Ansi16;
+        options.colour = ColorDepth::Ansi16;
         assert!(render_tagged(&tagged(1), &options).contains("\u{1b}[94mOslo(+2.00)\u{1b}[0m"));
     }
     let text = render_tagged(&tagged(12), &chumoku_view::TerminalOptions::default());

@@ -2,8 +2,8 @@
 
 use crate::common::traces::{infinite, number, odd, one_token, wide};
 use crate::common::{strip, with};
-use chumoku_view::trace::{Depth, Trace, TraceOptions, TraceStep, WorkedExample, builtin, builtin_names};
-use chumoku_view::{ColourDepth, Lang};
+use chumoku_view::trace::{Trace, TraceDepth, TraceOptions, TraceStep, WorkedExample, builtin, builtin_names};
+use chumoku_view::{ColorDepth, Lang};
 use std::process::Command;
 use std::sync::LazyLock;
 
@@ -46,9 +46,9 @@ fn assert_shows(step: &TraceStep, shown: &[Vec<String>], digits: usize) {
 fn a_title_in_japanese_alone_is_the_title_in_english_too() {
     let of = |title: &str| WorkedExample::parse(&format!("{{{title}\"inputs\": {{\"X\": [[1]]}}}}")).unwrap();
     let both = of("\"title\": \"Film\", \"title_ja\": \"映画\", ").title;
-    assert_eq!([Lang::En, Lang::Ja].map(|lang| both.of(lang)), ["Film", "映画"]);
+    assert_eq!([Lang::En, Lang::Ja].map(|lang| both.in_lang(lang)), ["Film", "映画"]);
     let japanese = of("\"title_ja\": \"映画\", ").title;
-    assert_eq!([Lang::En, Lang::Ja].map(|lang| japanese.of(lang)), ["映画", "映画"]);
+    assert_eq!([Lang::En, Lang::Ja].map(|lang| japanese.in_lang(lang)), ["映画", "映画"]);
     assert!(!japanese.is_empty() && of("").title.is_empty());
 }
 
@@ -62,7 +62,7 @@ fn the_text_shows_every_number() {
             assert!(part.starts_with(&format!("{}. ", i + 1)), "{part}");
             assert!(part.contains(&format!("{} × {}", step.value.nrows(), step.value.ncols())), "{part}");
             // The heading, the formula and, unless there is one nameless column, the names of the columns.
-            let is_headed = !(step.value.ncols() == 1 && step.letters[1] == "1");
+            let is_headed = !(step.value.ncols() == 1 && step.shape_letters[1] == "1");
             let lines = part.lines().skip(2 + usize::from(is_headed)).take(step.value.nrows());
             let columns = step.value.ncols();
             let shown: Vec<Vec<String>> = lines
@@ -78,10 +78,10 @@ fn the_text_shows_every_number() {
 
 #[test]
 fn no_line_of_the_text_is_too_wide_and_colour_is_all_that_colour_adds() {
-    const DEPTHS: [ColourDepth; 3] = [ColourDepth::Ansi16, ColourDepth::Ansi256, ColourDepth::TrueColour];
+    const DEPTHS: [ColorDepth; 3] = [ColorDepth::Ansi16, ColorDepth::Ansi256, ColorDepth::TrueColor];
     for trace in traces().iter().chain(&odds()).chain([&wide()]) {
         for (width, lang) in [(80, Lang::En), (80, Lang::Ja), (120, Lang::En), (48, Lang::En), (40, Lang::Ja)] {
-            for depth in [Depth::Shapes, Depth::Steps, Depth::All] {
+            for depth in [TraceDepth::Shapes, TraceDepth::Steps, TraceDepth::All] {
                 let options = with(*OPTIONS, |o| (o.depth, o.lang, o.width) = (depth, lang, width));
                 let text = trace.to_text(&options);
                 for line in text.lines() {
@@ -97,7 +97,7 @@ fn no_line_of_the_text_is_too_wide_and_colour_is_all_that_colour_adds() {
             }
         }
         // What is left of a line for the formula may be nothing.
-        let steps = trace.to_text(&with(*OPTIONS, |o| (o.depth, o.digits, o.width) = (Depth::Steps, 15, 40)));
+        let steps = trace.to_text(&with(*OPTIONS, |o| (o.depth, o.digits, o.width) = (TraceDepth::Steps, 15, 40)));
         assert!(steps.lines().all(|line| unicode_width(line) <= 40), "{steps}");
         // Of a number nothing is missing, however little place there is and however many digits.
         let options = with(*OPTIONS, |o| (o.digits, o.width) = (15, 40));
@@ -114,7 +114,7 @@ fn no_line_of_the_text_is_too_wide_and_colour_is_all_that_colour_adds() {
 
 #[test]
 fn colour_says_what_matters() {
-    let options = with(TraceOptions::default(), |o| o.colour = ColourDepth::Ansi16);
+    let options = with(TraceOptions::default(), |o| o.colour = ColorDepth::Ansi16);
     let wide = wide().to_text(&options);
     let lines: Vec<&str> = wide.lines().collect();
     // The title and each heading, what was cut, and what is left out.
@@ -445,7 +445,7 @@ fn an_expanded_number_is_worked_out_from_what_is_shown() {
             count += 1;
             let [i, j] = expansion.index;
             assert_eq!(expansion.result, step.value[[i, j]], "{}", step.name());
-            let worked = expansion.value();
+            let worked = expansion.evaluate();
             let (a, b) = (worked, expansion.result);
             assert!((a - b).abs() <= 1e-9 * (1.0 + b.abs()), "{} of {}: {a} is not {b}", step.name(), trace.title.text);
         }
@@ -582,9 +582,9 @@ fn published(name: &str) -> Trace {
     });
     std::fs::write(folder.path().join("tokenizer.json"), tokenizer.to_string()).unwrap();
     let model = chumoku::TextGenerator::load(folder.path()).unwrap();
-    let place = chumoku_view::trace::AttentionPlace { layer: Some(0), head: 1 };
+    let place = chumoku_view::trace::HeadSelection { layer: Some(0), head: 1 };
     let text = "t5 t7 t9 t5 t11 t4 t8 t30 t2 t7 t1 t19";
-    let trace = Trace::of_model(model.record(text, place).unwrap(), name).unwrap();
+    let trace = Trace::from_model(model.record(text, place).unwrap(), name).unwrap();
     for (name, difference) in &trace.agreements[0].largest_differences {
         assert!(*difference < 1e-5, "{name}: {difference}");
     }
@@ -611,7 +611,7 @@ fn norms_of_heads_are_traced() {
     assert_eq!(formula(&trace, "normalised_Q"), "Q_n[2] = γ_Q · Q[2] / √(mean(Q[2]²) + ε)");
     assert!(formula(&trace, "rotated_Q").starts_with("Q′[2] = rotate(Q_n[2]; position · 1000000"));
     let gamma = trace.steps.iter().find(|step| step.name() == "gamma_K").unwrap();
-    assert_eq!(gamma.letters, ["1", "d_k"]);
+    assert_eq!(gamma.shape_letters, ["1", "d_k"]);
     assert!(gamma.formula.is_none() && gamma.value.iter().any(|x| *x != 1.0));
 }
 
@@ -619,7 +619,7 @@ fn norms_of_heads_are_traced() {
 fn angles_that_were_slowed_down_are_given_and_turn_queries_and_keys() {
     let trace = published("llama_scaled");
     let speeds = trace.steps.iter().find(|step| step.name() == "rotary_speeds").unwrap();
-    assert_eq!((speeds.letters[1].as_str(), speeds.value.nrows()), ("d_k/2", 1));
+    assert_eq!((speeds.shape_letters[1].as_str(), speeds.value.nrows()), ("d_k/2", 1));
     let width = 2 * speeds.value.ncols();
     // Fast angles stay; the slowest is an eighth of what its base makes of it.
     let of_base = |i: usize| 10000f64.powf(-2.0 * i as f64 / width as f64);
@@ -629,5 +629,5 @@ fn angles_that_were_slowed_down_are_given_and_turn_queries_and_keys() {
     assert!(formula(&trace, "rotated_Q").ends_with("; position · ω)"), "{}", formula(&trace, "rotated_Q"));
     let turned = trace.steps.iter().find(|step| step.name() == "rotated_K").unwrap();
     let expansion = turned.expansion.as_ref().unwrap();
-    assert!((expansion.value() - expansion.result).abs() < 1e-12);
+    assert!((expansion.evaluate() - expansion.result).abs() < 1e-12);
 }

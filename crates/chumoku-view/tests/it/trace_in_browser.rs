@@ -8,7 +8,7 @@ use crate::common::layers::{layers, stepped};
 use crate::common::traces::{number, odd, one_token, wide};
 use crate::common::with;
 use chumoku_view::Lang;
-use chumoku_view::trace::{Depth, Trace, TraceOptions, TraceStep, WorkedExample, builtin};
+use chumoku_view::trace::{Trace, TraceDepth, TraceOptions, TraceStep, WorkedExample, builtin};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -214,7 +214,7 @@ fn the_title_of_an_example_follows_the_switch() {
         const seen = () => log.push($('h1').innerText);
         seen(); $('label[for=ja]').click(); seen(); $('label[for=en]').click(); seen();";
     let trace = builtin("film").unwrap().trace(0).unwrap();
-    let [english, japanese] = [Lang::En, Lang::Ja].map(|lang| trace.title.of(lang));
+    let [english, japanese] = [Lang::En, Lang::Ja].map(|lang| trace.title.in_lang(lang));
     assert_ne!(english, japanese);
     for (lang, first) in [(Lang::En, english), (Lang::Ja, japanese)] {
         let Some(log) = found(&trace.to_html(&options(lang)), script, &[]) else { return };
@@ -313,7 +313,7 @@ fn print_shows_every_step_open_or_closed() {
     };
     let trace = builtin("causal").unwrap().trace(0).unwrap();
     let open_steps = trace.to_html(&options(Lang::En));
-    let closed_steps = trace.to_html(&with(options(Lang::Ja), |o| o.depth = Depth::Steps));
+    let closed_steps = trace.to_html(&with(options(Lang::Ja), |o| o.depth = TraceDepth::Steps));
     assert!(open_steps.contains("<details open") && !closed_steps.contains("<details open"));
     let Some(count) = pages(&open_steps) else { return };
     assert!((3..=10).contains(&count), "{count} pages");

@@ -2,16 +2,15 @@
 
 use crate::common::{strip, terminal, with};
 use base64::prelude::{BASE64_STANDARD, Engine};
-use chumoku_view::trace::TextCut;
+use chumoku_view::trace::Truncation;
 use chumoku_view::{
-    ColourDepth, Derived, Explanation, Lang, TerminalOptions, WholeWithoutHead, WithoutHead, from_json, render,
-    to_html, to_json,
+    ColorDepth, DerivedAttention, EnsembleHeadAblation, Explanation, HeadAblation, Lang, TerminalOptions, from_json,
+    render, to_html, to_json,
 };
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
 
-const DEPTHS: [ColourDepth; 4] =
-    [ColourDepth::None, ColourDepth::Ansi16, ColourDepth::Ansi256, ColourDepth::TrueColour];
+const DEPTHS: [ColorDepth; 4] = [ColorDepth::None, ColorDepth::Ansi16, ColorDepth::Ansi256, ColorDepth::TrueColor];
 
 fn examples() -> Vec<Explanation> {
     vec![
@@ -81,7 +80,7 @@ fn terminal_fits_and_every_cell_is_the_weight() {
                     let mut plain = Vec::new();
                     for colour in DEPTHS {
                         let text = render(&e, layer, head, &terminal(width, colour, lang));
-                        if colour == ColourDepth::None {
+                        if colour == ColorDepth::None {
                             assert!(!text.contains('\u{1b}'), "an escape without colour");
                         } else {
                             assert!(text.contains('\u{1b}'));
@@ -184,16 +183,22 @@ fn the_effect_of_a_head_is_the_networks_own() {
     let [own, whole] = [e.network_probability(&e.label).unwrap(), e.probabilities[0].probability];
     assert!((own - whole).abs() > 0.01, "{own} and {whole} do not differ");
     let without = |probability: f32| vec![probability; e.probabilities.len()];
-    let of_whole = WholeWithoutHead { label: e.label.clone(), probabilities: without(0.75) };
+    let of_whole = EnsembleHeadAblation { label: e.label.clone(), probabilities: without(0.75) };
     let label = e.label.clone();
-    let head =
-        WithoutHead { layer: 0, head: 0, label, probabilities: without(0.25), whole: Some(of_whole), similarity: None };
+    let head = HeadAblation {
+        layer: 0,
+        head: 0,
+        label,
+        probabilities: without(0.25),
+        whole: Some(of_whole),
+        similarity: None,
+    };
     e.without = vec![head.clone()];
-    assert_eq!(e.effect_of_head(0, 0), Some(0.25 - own));
+    assert_eq!(e.head_effect(0, 0), Some(0.25 - own));
     // Of a predictor without a second half both are one.
-    (e.parts, e.without) = (None, vec![WithoutHead { whole: None, ..head }]);
-    assert_eq!(e.effect_of_head(0, 0), Some(0.25 - whole));
-    assert_eq!(e.effect_of_head(0, 1), None);
+    (e.parts, e.without) = (None, vec![HeadAblation { whole: None, ..head }]);
+    assert_eq!(e.head_effect(0, 0), Some(0.25 - whole));
+    assert_eq!(e.head_effect(0, 1), None);
 }
 
 #[test]
@@ -269,7 +274,7 @@ fn from_page(page: &str) -> Explanation {
     let [attention, value_weighted, rollout, queries, keys] =
         ["weights", "value_weighted", "rollout", "queries", "keys"].map(maps);
     e.attention = attention;
-    e.derived = Derived { value_weighted, rollout };
+    e.derived = DerivedAttention { value_weighted, rollout };
     if let Some(depth) = &mut e.depth {
         (depth.queries, depth.keys) = (queries, keys);
     }
@@ -370,7 +375,7 @@ fn a_very_large_page_holds_queries_and_keys_of_the_first_head_alone() {
 fn a_text_that_is_cut_is_said_to_be() {
     let mut e = crate::common::english();
     assert!(!to_html(&e, [0; 2], Lang::En).contains("\"cut\":{"));
-    e.cut = Some(TextCut { read: 15, tokens: 900, is_end: false });
+    e.cut = Some(Truncation { read: 15, tokens: 900, is_end: false });
     let page = to_html(&e, [0; 2], Lang::En);
     for lang in [Lang::En, Lang::Ja] {
         let text = render(&e, 0, 0, &with(TerminalOptions::default(), |o| (o.width, o.lang) = (200, lang)));

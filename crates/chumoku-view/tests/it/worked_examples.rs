@@ -1,7 +1,7 @@
 //! Checking of worked examples: on examples made here, whose truth is computed here once more, in plain loops.
 
 use chumoku_kernels::Philox;
-use chumoku_view::trace::{Checked, Verdict, WorkedExample};
+use chumoku_view::trace::{CheckReport, Verdict, WorkedExample};
 use std::fmt::Write;
 
 type Matrix = Vec<Vec<f64>>;
@@ -106,13 +106,13 @@ impl Example {
         self.steps.iter().map(|step| step.iter().map(|row| row.iter().map(text).collect()).collect()).collect()
     }
 
-    fn check(&self, claims: &[Vec<Vec<String>>]) -> Checked {
+    fn check(&self, claims: &[Vec<Vec<String>>]) -> CheckReport {
         let file = self.file(claims);
         WorkedExample::parse(&file).and_then(|example| example.check()).unwrap_or_else(|e| panic!("{e}: {file}"))
     }
 }
 
-fn wrong(checked: &Checked) -> Vec<&str> {
+fn wrong(checked: &CheckReport) -> Vec<&str> {
     checked.steps.iter().filter(|step| step.verdict == Verdict::Wrong).map(|step| step.name.as_str()).collect()
 }
 

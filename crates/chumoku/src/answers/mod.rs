@@ -10,32 +10,32 @@
 //! - `verdict`: the decision to answer, and the abstention reason
 //! - `written`: translations, generated texts, vectors
 
-mod bounds;
+mod abstention_thresholds;
+mod decision;
+mod generated;
 mod predictor;
 mod tokens;
-mod verdict;
-mod written;
 
-pub use bounds::Bounds;
-pub use predictor::{NUMBER, Predictor};
-pub use tokens::{Token, Tokenized};
-pub use verdict::{Objection, Verdict};
-pub use written::{continuation, translation, vector};
+pub use abstention_thresholds::AbstentionThresholds;
+pub use decision::{AbstentionReason, AnswerDecision};
+pub use generated::{continuation, translation, vector};
+pub use predictor::{NUMBER_KEYS, Predictor};
+pub use tokens::{ModelTokenizer, Token};
 
-use crate::text_tagger::FoundSpan;
+use crate::text_tagger::PredictedSpan;
 use crate::{pair, row};
 use serde_json::{Map, Value, json};
 
 /// A probability with as many digits as it is worth.
 #[must_use]
-pub fn rounded(p: f32) -> Value {
+pub fn rounded_probability(p: f32) -> Value {
     json!((f64::from(p) * 1e6).round() / 1e6)
 }
 
 /// Puts a text into an answer: as `text` or, both of a pair, as `texts`.
-pub fn put_text(object: &mut Map<String, Value>, text: &str) {
+pub fn insert_text(object: &mut Map<String, Value>, text: &str) {
     let text = row::text_of(text);
-    match pair::parts(text) {
+    match pair::split(text) {
         None => object.insert("text".into(), text.into()),
         Some((first, second)) => object.insert("texts".into(), json!([first, second])),
     };
@@ -43,8 +43,8 @@ pub fn put_text(object: &mut Map<String, Value>, text: &str) {
 
 /// Spans that were found in a text, as a list.
 #[must_use]
-pub fn spans(found: &[FoundSpan]) -> Value {
-    let span = |found: &FoundSpan| {
+pub fn spans_json(found: &[PredictedSpan]) -> Value {
+    let span = |found: &PredictedSpan| {
         let probability = (found.probability * 1e6).round() / 1e6;
         let (start, end, label) = (found.span.start, found.span.end, &found.span.label);
         json!({ "start": start, "end": end, "label": label, "text": found.text, "probability": probability })
@@ -54,6 +54,6 @@ pub fn spans(found: &[FoundSpan]) -> Value {
 
 /// A text with the spans that were found in it.
 #[must_use]
-pub fn spanned(text: &str, found: &[FoundSpan]) -> Value {
-    json!({ "text": text, "spans": spans(found) })
+pub fn tagged_text_json(text: &str, found: &[PredictedSpan]) -> Value {
+    json!({ "text": text, "spans": spans_json(found) })
 }

@@ -1,15 +1,18 @@
 //! What predicts classes, labels or numbers, and its answers.
 
-use super::{Verdict, put_text, rounded};
-use crate::data::{LabelledText, ScoredText};
-use crate::explain::number;
+use super::{AnswerDecision, insert_text, rounded_probability};
+use crate::data::{MultiLabelExample, ScoreExample};
+use crate::explain::json_number;
 use crate::hierarchy::Hierarchy;
 use crate::scoring::{LabelScores, NumberScores};
-use crate::{Caution, Decision, Estimate, NgramClassifier, Prediction, Problem, Result, SideColumn, TextClassifier};
+use crate::{
+    AbstentionCalibration, DecisionRule, Estimate, FeatureColumn, NgramClassifier, Prediction, PredictionTarget,
+    Result, TextClassifier,
+};
 use serde_json::{Map, Value, json};
 
 /// What a number has, in JSON and in columns.
-pub const NUMBER: [&str; 3] = ["score", "low", "high"];
+pub const NUMBER_KEYS: [&str; 3] = ["score", "low", "high"];
 
 /// What predicts classes, labels or numbers.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +43,7 @@ impl<'m> Predictor<'m> {
     }
 
     /// The columns beside the text that it reads.
-    pub fn columns(self) -> &'m [SideColumn] {
+    pub fn columns(self) -> &'m [FeatureColumn] {
         match self {
             Predictor::Classifier(model) => model.config().columns(),
             Predictor::Ngrams(model) => model.columns(),
@@ -49,44 +52,44 @@ impl<'m> Predictor<'m> {
 
     /// What a text is told.
     #[must_use]
-    pub fn problem(self) -> &'m Problem {
+    pub fn target(self) -> &'m PredictionTarget {
         match self {
-            Predictor::Classifier(model) => &model.config().problem,
-            Predictor::Ngrams(model) => &model.config().problem,
+            Predictor::Classifier(model) => &model.config().target,
+            Predictor::Ngrams(model) => &model.config().target,
         }
     }
 
     /// Whether a text may have several labels.
-    pub fn has_several(self) -> bool {
-        self.problem().labels().is_some()
+    pub fn is_multi_label(self) -> bool {
+        self.target().labels().is_some()
     }
 
     /// The number, where that is what the model tells.
     pub fn estimate(self, prediction: &Prediction) -> Option<Estimate> {
-        self.problem().estimate(prediction)
+        self.target().estimate(prediction)
     }
 
     /// How sure the answer is: the probability of the class, of these labels and no others, or of the level nearest to the number.
     #[must_use]
-    pub fn sureness(self, prediction: &Prediction) -> f32 {
-        self.problem().sureness(prediction)
+    pub fn confidence(self, prediction: &Prediction) -> f32 {
+        self.target().confidence(prediction)
     }
 
     /// How sure the model was of validation rows.
     #[must_use]
-    pub fn caution(self) -> Option<&'m Caution> {
+    pub fn abstention(self) -> Option<&'m AbstentionCalibration> {
         match self {
-            Predictor::Classifier(model) => model.config().caution.as_ref(),
-            Predictor::Ngrams(model) => model.config().caution.as_ref(),
+            Predictor::Classifier(model) => model.config().abstention.as_ref(),
+            Predictor::Ngrams(model) => model.config().abstention.as_ref(),
         }
     }
 
     /// How the model decides; none if the answer is the most probable class, or goes by a tree.
     #[must_use]
-    pub fn decision(self) -> Option<&'m Decision> {
+    pub fn decision_rule(self) -> Option<&'m DecisionRule> {
         match self {
-            Predictor::Classifier(model) => model.config().decision.as_ref(),
-            Predictor::Ngrams(model) => model.config().decision.as_ref(),
+            Predictor::Classifier(model) => model.config().decision_rule.as_ref(),
+            Predictor::Ngrams(model) => model.config().decision_rule.as_ref(),
         }
     }
 
@@ -100,19 +103,19 @@ impl<'m> Predictor<'m> {
 
     /// The tree that labels stand in which do not exclude each other, if they do.
     #[must_use]
-    pub fn tree_of_labels(self) -> Option<&'m Hierarchy> {
+    pub fn label_hierarchy(self) -> Option<&'m Hierarchy> {
         let tree = match self {
             Predictor::Classifier(model) => model.config().hierarchy.as_ref(),
             Predictor::Ngrams(model) => model.config().hierarchy.as_ref(),
         };
-        tree.filter(|_| self.has_several())
+        tree.filter(|_| self.is_multi_label())
     }
 
     /// Scores on texts with any number of labels each, resampled with `seed`.
     ///
     /// # Errors
     /// As for [`TextClassifier::score_labels`].
-    pub fn score_labels(self, examples: &[LabelledText], seed: u64) -> Result<LabelScores> {
+    pub fn score_labels(self, examples: &[MultiLabelExample], seed: u64) -> Result<LabelScores> {
         match self {
             Predictor::Classifier(model) => model.score_labels(examples, seed),
             Predictor::Ngrams(model) => model.score_labels(examples, seed),
@@ -123,7 +126,7 @@ impl<'m> Predictor<'m> {
     ///
     /// # Errors
     /// As for [`TextClassifier::score_numbers`].
-    pub fn score_numbers(self, examples: &[ScoredText], seed: u64) -> Result<(NumberScores, Vec<[f64; 2]>)> {
+    pub fn score_numbers(self, examples: &[ScoreExample], seed: u64) -> Result<(NumberScores, Vec<[f64; 2]>)> {
         match self {
             Predictor::Classifier(model) => model.score_numbers(examples, seed),
             Predictor::Ngrams(model) => model.score_numbers(examples, seed),
@@ -131,25 +134,25 @@ impl<'m> Predictor<'m> {
     }
 
     /// The nodes down to the class that is the answer, as far as it is answered; nothing without a tree.
-    pub fn levels(self, prediction: &Prediction, verdict: Option<Verdict>) -> Vec<(&'m str, f32)> {
+    pub fn levels(self, prediction: &Prediction, verdict: Option<AnswerDecision>) -> Vec<(&'m str, f32)> {
         let Some(tree) = self.hierarchy() else { return Vec::new() };
         let mut levels = tree.levels(&prediction.probabilities, prediction.class());
         match verdict {
-            Some(Verdict::Down(level)) => levels.truncate(level),
-            Some(Verdict::Not(_)) => levels.clear(),
-            Some(Verdict::Whole) | None => {}
+            Some(AnswerDecision::UpToLevel(level)) => levels.truncate(level),
+            Some(AnswerDecision::Abstain(_)) => levels.clear(),
+            Some(AnswerDecision::Full) | None => {}
         }
         levels
     }
 
     /// What is answered, with its probability: the class, or the node above it that is sure. What is not answered has the
     /// probability that was too low.
-    pub fn told(self, prediction: &Prediction, verdict: Option<Verdict>) -> (&'m str, f32) {
+    pub fn answered_class(self, prediction: &Prediction, verdict: Option<AnswerDecision>) -> (&'m str, f32) {
         let class = prediction.class();
         let whole = (self.labels()[class].as_str(), prediction.probabilities[class]);
         let level = match (self.hierarchy(), verdict) {
-            (Some(_), Some(Verdict::Down(level))) => level,
-            (Some(_), Some(Verdict::Not(_))) => 1,
+            (Some(_), Some(AnswerDecision::UpToLevel(level))) => level,
+            (Some(_), Some(AnswerDecision::Abstain(_))) => 1,
             _ => return whole,
         };
         let Some(tree) = self.hierarchy() else { return whole };
@@ -166,16 +169,16 @@ impl<'m> Predictor<'m> {
     }
 
     /// Whether texts get numbers.
-    pub fn tells_numbers(self) -> bool {
-        self.problem().number().is_some()
+    pub fn predicts_numbers(self) -> bool {
+        self.target().number().is_some()
     }
 
     /// The classes or labels that are the answer, the most probable first: those that are predicted, or so many as were asked
     /// for.
-    pub fn answer(self, prediction: &Prediction, top: Option<usize>) -> Vec<(&'m str, f32)> {
+    pub fn answer_labels(self, prediction: &Prediction, top: Option<usize>) -> Vec<(&'m str, f32)> {
         let found = match top {
             Some(n) => prediction.ranked().into_iter().take(n).collect(),
-            None => self.problem().predicted(prediction),
+            None => self.target().predicted_labels(prediction),
         };
         found.into_iter().map(|class| (self.labels()[class].as_str(), prediction.probabilities[class])).collect()
     }
@@ -193,27 +196,27 @@ impl<'m> Predictor<'m> {
 
     /// The answer of `--json` to a text, the same wherever the text came from; `asked` if so many classes are asked for, and with
     /// --abstain how far it is answered.
-    pub fn object(
+    pub fn answer_json(
         self,
         text: &str,
         prediction: &Prediction,
-        (asked, verdict): (Option<usize>, Option<Verdict>),
+        (asked, verdict): (Option<usize>, Option<AnswerDecision>),
     ) -> Map<String, Value> {
-        let class = |(label, p): (&str, f32)| json!({ "label": label, "probability": rounded(p) });
+        let class = |(label, p): (&str, f32)| json!({ "label": label, "probability": rounded_probability(p) });
         let mut object = Map::new();
-        put_text(&mut object, text);
-        let objection = verdict.map(Verdict::objection);
+        insert_text(&mut object, text);
+        let objection = verdict.map(AnswerDecision::abstention_reason);
         let is_answered = objection.flatten().is_none();
         if let Some(estimate) = self.estimate(prediction) {
             let told = |x: f64| if is_answered { json!(x) } else { Value::Null };
-            object.extend(NUMBER.into_iter().zip(estimate.rounded()).map(|(key, x)| (key.to_owned(), told(x))));
-        } else if self.has_several() {
-            let labels: Value = self.answer(prediction, asked).into_iter().map(class).collect();
+            object.extend(NUMBER_KEYS.into_iter().zip(estimate.rounded()).map(|(key, x)| (key.to_owned(), told(x))));
+        } else if self.is_multi_label() {
+            let labels: Value = self.answer_labels(prediction, asked).into_iter().map(class).collect();
             object.insert("labels".into(), if is_answered { labels } else { Value::Null });
         } else {
-            let (label, probability) = self.told(prediction, verdict);
+            let (label, probability) = self.answered_class(prediction, verdict);
             object.insert("label".into(), if is_answered { label.into() } else { Value::Null });
-            object.insert("probability".into(), rounded(probability));
+            object.insert("probability".into(), rounded_probability(probability));
             if self.hierarchy().is_some() {
                 object.insert("levels".into(), self.levels(prediction, verdict).into_iter().map(class).collect());
             }
@@ -222,18 +225,18 @@ impl<'m> Predictor<'m> {
             object.insert("abstained".into(), objection.is_some().into());
             objection.into_iter().for_each(|why| drop(object.insert("why".into(), why.name().into())));
         }
-        if let Some(n) = asked.filter(|_| self.problem().is_one_class()) {
-            object.insert("top".into(), self.answer(prediction, Some(n)).into_iter().map(class).collect());
+        if let Some(n) = asked.filter(|_| self.target().is_one_class()) {
+            object.insert("top".into(), self.answer_labels(prediction, Some(n)).into_iter().map(class).collect());
         }
         object
     }
 
     /// The same for a row without an answer, its text aside.
-    pub fn unanswered(self, asked: Option<usize>) -> Map<String, Value> {
-        if self.tells_numbers() {
-            return NUMBER.into_iter().map(|key| (key.to_owned(), Value::Null)).collect();
+    pub fn empty_answer_json(self, asked: Option<usize>) -> Map<String, Value> {
+        if self.predicts_numbers() {
+            return NUMBER_KEYS.into_iter().map(|key| (key.to_owned(), Value::Null)).collect();
         }
-        if self.has_several() {
+        if self.is_multi_label() {
             return Map::from_iter([("labels".to_owned(), Value::Null)]);
         }
         let keys = ["label", "probability"].into_iter().map(|key| (key.to_owned(), Value::Null));
@@ -246,12 +249,12 @@ impl<'m> Predictor<'m> {
     #[must_use]
     pub fn scores(self, prediction: &Prediction, raw: bool) -> Vec<(&'m str, Value)> {
         if let Some(estimate) = self.estimate(prediction) {
-            return vec![(NUMBER[0], json!(estimate.rounded()[0]))];
+            return vec![(NUMBER_KEYS[0], json!(estimate.rounded()[0]))];
         }
-        let score = |p: f32| match (raw, self.has_several()) {
-            (false, _) => rounded(p),
-            (true, false) => number(p.ln()),
-            (true, true) => number(p.ln() - (-p).ln_1p()),
+        let score = |p: f32| match (raw, self.is_multi_label()) {
+            (false, _) => rounded_probability(p),
+            (true, false) => json_number(p.ln()),
+            (true, true) => json_number(p.ln() - (-p).ln_1p()),
         };
         let each = prediction.ranked().into_iter();
         each.map(|class| (self.labels()[class].as_str(), score(prediction.probabilities[class]))).collect()

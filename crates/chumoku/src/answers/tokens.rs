@@ -7,7 +7,7 @@ use serde::Serialize;
 /// Whose tokens.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub enum Tokenized<'m> {
+pub enum ModelTokenizer<'m> {
     /// Those of a classifier's network.
     Classifier(&'m TextClassifier),
     /// Those of a translator's sources.
@@ -33,32 +33,32 @@ pub struct Token {
     pub stop: Option<usize>,
 }
 
-impl<'m> Tokenized<'m> {
+impl<'m> ModelTokenizer<'m> {
     /// The tokens of a text, each with its place in it in characters, and with those around it if `special` asks for them.
     ///
     /// # Errors
     /// If the tokenizer cannot cut the text.
     pub fn tokens(self, text: &str, special: bool) -> Result<Vec<Token>> {
         let Some(tokenizer) = self.tokenizer() else {
-            let Tokenized::Embedder(model) = self else { return Ok(Vec::new()) };
+            let ModelTokenizer::Embedder(model) = self else { return Ok(Vec::new()) };
             let encoding = model.tokenizer().encode(text, model.limit())?;
-            let places = Places::of(text);
-            let each = encoding.ids.iter().zip(&encoding.spans).zip(&encoding.special);
+            let places = CharacterStarts::new(text);
+            let each = encoding.ids.iter().zip(&encoding.spans).zip(&encoding.special_mask);
             let each = each.filter(|(_, is_special)| special || !**is_special);
             let token = |((&id, &span), &is_special): ((&u32, &(usize, usize)), &bool)| {
-                token(id, model.tokenizer().shown(id), (!is_special).then_some(span), &places)
+                new_token(id, model.tokenizer().display_token(id), (!is_special).then_some(span), &places)
             };
             return Ok(each.map(token).collect());
         };
-        let (encoded, places) = (tokenizer.encode(text)?, Places::of(text));
+        let (encoded, places) = (tokenizer.encode(text)?, CharacterStarts::new(text));
         let around = |ids: &[u32]| -> Vec<Token> {
             let shown = ids.iter().filter(|_| special);
-            shown.map(|&id| token(id, tokenizer.token(id), None, &places)).collect()
+            shown.map(|&id| new_token(id, tokenizer.token(id), None, &places)).collect()
         };
         let inside = encoded.ids.iter().zip(&encoded.spans);
-        let inside = inside.map(|(&id, &span)| token(id, tokenizer.token(id), Some(span), &places));
-        let frame = tokenizer.frame();
-        Ok(around(&frame.before).into_iter().chain(inside).chain(around(&frame.after)).collect())
+        let inside = inside.map(|(&id, &span)| new_token(id, tokenizer.token(id), Some(span), &places));
+        let frame = tokenizer.special_tokens();
+        Ok(around(&frame.prefix).into_iter().chain(inside).chain(around(&frame.suffix)).collect())
     }
 
     /// How many tokens the model reads of a text, those around it included.
@@ -67,8 +67,8 @@ impl<'m> Tokenized<'m> {
     /// If the tokenizer cannot cut the text.
     pub fn count(self, text: &str) -> Result<usize> {
         Ok(match (self, self.tokenizer()) {
-            (_, Some(tokenizer)) => tokenizer.encode(text)?.ids.len() + tokenizer.frame().len(),
-            (Tokenized::Embedder(model), None) => model.tokenizer().encode(text, model.limit())?.ids.len(),
+            (_, Some(tokenizer)) => tokenizer.encode(text)?.ids.len() + tokenizer.special_tokens().len(),
+            (ModelTokenizer::Embedder(model), None) => model.tokenizer().encode(text, model.limit())?.ids.len(),
             (_, None) => 0,
         })
     }
@@ -76,26 +76,26 @@ impl<'m> Tokenized<'m> {
     /// The tokenizer of the model; an encoder has one of another kind.
     fn tokenizer(self) -> Option<&'m TextTokenizer> {
         match self {
-            Tokenized::Classifier(model) => Some(&model.tokenizer),
-            Tokenized::Translator(model) => Some(model.tokenizers.source()),
-            Tokenized::Generator(model) => Some(&model.tokenizer),
-            Tokenized::Embedder(_) => None,
+            ModelTokenizer::Classifier(model) => Some(&model.tokenizer),
+            ModelTokenizer::Translator(model) => Some(model.tokenizers.source()),
+            ModelTokenizer::Generator(model) => Some(&model.tokenizer),
+            ModelTokenizer::Embedder(_) => None,
         }
     }
 }
 
-fn token(id: u32, text: String, span: Option<(usize, usize)>, places: &Places) -> Token {
+fn new_token(id: u32, text: String, span: Option<(usize, usize)>, places: &CharacterStarts) -> Token {
     let place = |byte: usize| places.character(byte);
     let [start, stop] = span.map_or([None; 2], |(start, stop)| [Some(place(start)), Some(place(stop))]);
     Token { id, text, special: span.is_none(), start, stop }
 }
 
 /// Where the characters of a text begin.
-struct Places(Vec<usize>);
+struct CharacterStarts(Vec<usize>);
 
-impl Places {
-    fn of(text: &str) -> Places {
-        Places(text.char_indices().map(|(at, _)| at).collect())
+impl CharacterStarts {
+    fn new(text: &str) -> CharacterStarts {
+        CharacterStarts(text.char_indices().map(|(at, _)| at).collect())
     }
 
     /// The number of the character at a byte.

@@ -14,8 +14,8 @@
 mod english;
 mod japanese;
 
-use crate::calendar::{Date, ERAS, Era, FIRST, LAST};
-use crate::data::{PairParts, Pairs};
+use crate::calendar::{Date, ERAS, Era, FIRST_DATE, LAST_DATE};
+use crate::data::{PairSplit, SentencePairs};
 use chumoku_kernels::Philox;
 use std::collections::HashSet;
 
@@ -27,8 +27,8 @@ const VALID: usize = 500;
 const TEST: usize = 1_000;
 
 /// Streams of random numbers; the drawing of part p has `DRAW + p`.
-const PARTS: u64 = 1;
-const DRAW: u64 = 2;
+const SPLIT_STREAM: u64 = 1;
+const DRAW_STREAM: u64 = 2;
 
 /// The pairs of a seed: 30,000 to train on, 500 to validate and 1,000 to test.
 ///
@@ -38,34 +38,34 @@ const DRAW: u64 = 2;
 /// assert_eq!(dates.test.sources[0], "Fri, 2nd August 1918");
 /// assert_eq!(dates.test.targets[0], "1918-08-02");
 /// ```
-pub fn dates(seed: u64) -> PairParts {
-    let [train, valid, test] =
-        [(Part::Train, TRAIN), (Part::Valid, VALID), (Part::Test, TEST)].map(|(part, pairs)| draw(seed, part, pairs));
-    PairParts { train, valid, test, notes: Vec::new() }
+pub fn dates(seed: u64) -> PairSplit {
+    let [train, valid, test] = [(DateSplit::Train, TRAIN), (DateSplit::Valid, VALID), (DateSplit::Test, TEST)]
+        .map(|(part, pairs)| draw(seed, part, pairs));
+    PairSplit { train, valid, test, notes: Vec::new() }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum DateSplit {
     Train,
     Valid,
     Test,
 }
 
 /// The part that a day or a minute of the day belongs to.
-fn part_of(seed: u64, outcome: u64) -> Part {
-    match Philox::new(seed, PARTS).uniform(outcome) {
-        share if share < 0.85 => Part::Train,
-        share if share < 0.90 => Part::Valid,
-        _ => Part::Test,
+fn split_of(seed: u64, outcome: u64) -> DateSplit {
+    match Philox::new(seed, SPLIT_STREAM).uniform(outcome) {
+        share if share < 0.85 => DateSplit::Train,
+        share if share < 0.90 => DateSplit::Valid,
+        _ => DateSplit::Test,
     }
 }
 
-fn draw(seed: u64, part: Part, wanted: usize) -> Pairs {
-    let mut draw = Draw { random: Philox::new(seed, DRAW + part as u64), at: 0 };
-    let (mut pairs, mut seen) = (Pairs::default(), HashSet::new());
+fn draw(seed: u64, part: DateSplit, wanted: usize) -> SentencePairs {
+    let mut draw = RandomChoices { random: Philox::new(seed, DRAW_STREAM + part as u64), at: 0 };
+    let (mut pairs, mut seen) = (SentencePairs::default(), HashSet::new());
     while pairs.len() < wanted {
         let moment = Moment::draw(&mut draw);
-        let its_part = if moment.has_a_name() { Part::Train } else { part_of(seed, moment.outcome()) };
+        let its_part = if moment.is_noon_or_midnight() { DateSplit::Train } else { split_of(seed, moment.split_key()) };
         if its_part != part {
             continue;
         }
@@ -99,12 +99,12 @@ struct Time {
 
 impl Moment {
     /// Seven of ten are days, a quarter days with a time, the others times alone.
-    fn draw(draw: &mut Draw) -> Self {
+    fn draw(draw: &mut RandomChoices) -> Self {
         let kind = draw.below(24);
         Moment { day: (kind > 0).then(|| Day::draw(draw)), time: (kind < 7).then(|| Time::draw(draw)) }
     }
 
-    fn write(&self, draw: &mut Draw) -> String {
+    fn write(&self, draw: &mut RandomChoices) -> String {
         let is_japanese = self.day.is_some_and(|day| day.era.is_some()) || draw.chance(4);
         match (self.day, self.time) {
             (Some(day), None) if is_japanese => japanese::day(draw, day),
@@ -124,12 +124,12 @@ impl Moment {
     }
 
     /// Noon and midnight, whose names say nothing to those who have not learnt them.
-    fn has_a_name(&self) -> bool {
+    fn is_noon_or_midnight(&self) -> bool {
         self.day.is_none() && self.time.is_some_and(|time| time.minute == 0 && time.hour % 12 == 0)
     }
 
     /// What must not be in two parts, as a number: the day, or the time where there is no day.
-    fn outcome(&self) -> u64 {
+    fn split_key(&self) -> u64 {
         match (self.day, self.time) {
             (Some(day), _) => day.date.days().unsigned_abs() << 1 | u64::from(day.date.days() < 0),
             (None, Some(time)) => 1 << 32 | u64::from(time.hour * 60 + time.minute),
@@ -140,13 +140,13 @@ impl Moment {
 
 impl Day {
     /// Two of five by a year of an era, each year as often as any other, so that short first and last ones are learnt.
-    fn draw(draw: &mut Draw) -> Self {
-        let between = |draw: &mut Draw, first: Date, last: Date| {
+    fn draw(draw: &mut RandomChoices) -> Self {
+        let between = |draw: &mut RandomChoices, first: Date, last: Date| {
             let days = last.days() - first.days() + 1;
-            Date::of_days(first.days() + draw.below(days as usize) as i64)
+            Date::from_days(first.days() + draw.below(days as usize) as i64)
         };
         if draw.below(5) >= 2 {
-            return Day { date: between(draw, FIRST, LAST), era: None };
+            return Day { date: between(draw, FIRST_DATE, LAST_DATE), era: None };
         }
         let mut year = draw.below(ERAS.iter().map(Era::years).sum());
         let mut era = &ERAS[0];
@@ -165,7 +165,7 @@ impl Day {
 
 impl Time {
     /// Full and half hours oftener than others, as in life.
-    fn draw(draw: &mut Draw) -> Self {
+    fn draw(draw: &mut RandomChoices) -> Self {
         let hour = draw.below(24) as u32;
         let minute = match draw.below(5) {
             0 => 0,
@@ -176,18 +176,18 @@ impl Time {
     }
 
     /// The hour of the 12-hour clock, and whether it is after noon.
-    fn half_day(self) -> (u32, bool) {
+    fn to_12_hour(self) -> (u32, bool) {
         (self.hour % 12, self.hour >= 12)
     }
 }
 
 /// Random choices, one after the other.
-struct Draw {
+struct RandomChoices {
     random: Philox,
     at: u64,
 }
 
-impl Draw {
+impl RandomChoices {
     /// A number below `n`.
     fn below(&mut self, n: usize) -> usize {
         let [word, ..] = self.random.block(self.at);
@@ -201,7 +201,7 @@ impl Draw {
     }
 
     /// One of these.
-    fn one<T: Copy>(&mut self, choices: &[T]) -> T {
+    fn choose<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len())]
     }
 }

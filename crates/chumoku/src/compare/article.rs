@@ -8,7 +8,7 @@ use crate::nn::{
 };
 use crate::params::{Builder, Params};
 use crate::scoring::LEVEL;
-use chumoku_kernels::{Cell, Precision};
+use chumoku_kernels::{Precision, RecurrentCell};
 use ndarray::{Array2, Axis};
 use serde::Serialize;
 use std::time::Instant;
@@ -72,12 +72,12 @@ impl Model {
         let x = self.embedding.forward(&self.params, ids)?;
         let pooled = match &self.body {
             Body::Lstm(lstm) => {
-                let y = lstm.apply(&self.params, x, offsets)?;
+                let y = lstm.infer(&self.params, x, offsets)?;
                 let last: Vec<usize> = offsets.ranges().map(|range| range.end - 1).collect();
                 y.select(Axis(0), &last)
             }
             Body::Attention(attention) => {
-                let input = AttentionInput::of_self(x.view(), offsets);
+                let input = AttentionInput::self_attention(x.view(), offsets);
                 let (y, _) = attention.forward(&self.params, &input, Mode::Eval)?;
                 Pooling::Mean.forward(y.view(), offsets).0
             }
@@ -89,7 +89,7 @@ impl Model {
 /// Builds, counts and times the two, in turn.
 pub(super) fn measure(precision: Precision) -> Result<Article> {
     let sizes = RecurrentConfig {
-        cell: Cell::Lstm,
+        cell: RecurrentCell::Lstm,
         num_layers: 1,
         d_model: WIDTH,
         hidden_size: WIDTH,
@@ -102,7 +102,7 @@ pub(super) fn measure(precision: Precision) -> Result<Article> {
         Model::new(precision, |b| Body::Attention(Box::new(MultiHeadAttention::new(b, heads)))),
     ];
     let ids: Vec<u32> = (0..BATCH * LENGTH).map(|i| (i * 7919 % VOCABULARY) as u32).collect();
-    let offsets = Offsets::of_lengths([LENGTH; BATCH]);
+    let offsets = Offsets::from_lengths([LENGTH; BATCH]);
     let mut times = [Vec::new(), Vec::new()];
     for run in 0..RUNS + 2 {
         for (model, times) in models.iter().zip(&mut times) {

@@ -10,11 +10,11 @@
 use super::spread::Spread;
 use super::time::Growth;
 use super::{Article, Compared};
-use crate::lang::wording::thousands;
+use crate::lang::wording::format_thousands;
 use crate::lang::{Lang, lang};
-use crate::nn::{Network, PositionKind};
+use crate::nn::{BackboneKind, PositionKind};
 use crate::scoring::{Difference, LEVEL, MARGIN};
-use chumoku_kernels::Cell;
+use chumoku_kernels::RecurrentCell;
 use serde::{Serialize, Serializer};
 use std::fmt;
 
@@ -103,17 +103,19 @@ const LINEAR: f64 = 0.15;
 
 /// Judges all claims for which there are figures; scores are of test rows, or of others as `scored_on` says.
 pub(super) fn judge(models: &[Compared], article: &Article, scored_on: &str) -> Vec<Claim> {
-    let find = |network: Network, position| models.iter().find(|m| m.network == network && m.position == position);
-    let transformer = find(Network::Transformer, PositionKind::Sinusoidal);
+    let find = |network: BackboneKind, position| models.iter().find(|m| m.network == network && m.position == position);
+    let transformer = find(BackboneKind::Transformer, PositionKind::Sinusoidal);
     let mut claims = own(article).to_vec();
     let is_new = scored_on != "train";
-    if let (Some(transformer), Some(lstm)) = (transformer, find(Network::Recurrent(Cell::Lstm), PositionKind::None)) {
+    if let (Some(transformer), Some(lstm)) =
+        (transformer, find(BackboneKind::Recurrent(RecurrentCell::Lstm), PositionKind::None))
+    {
         claims.push(speed(transformer, lstm));
         claims.push(linear(lstm));
         claims.push(square(transformer));
         claims.push(accuracy(transformer, lstm, is_new));
     }
-    if let (Some(sinusoidal), Some(learned)) = (transformer, find(Network::Transformer, PositionKind::Learned)) {
+    if let (Some(sinusoidal), Some(learned)) = (transformer, find(BackboneKind::Transformer, PositionKind::Learned)) {
         claims.push(positions(sinusoidal, learned, is_new));
     }
     claims
@@ -164,7 +166,7 @@ fn speed(transformer: &Compared, lstm: &Compared) -> Claim {
 fn powers(growth: &Growth) -> Said {
     let Spread { low, median, high } = growth.power;
     let (expected, from, to) = (growth.expected, growth.lengths[0], growth.lengths[growth.lengths.len() - 1]);
-    let (from, to) = (thousands(from), thousands(to));
+    let (from, to) = (format_thousands(from), format_thousands(to));
     said!(
         "from {from} to {to} as length to the power {median:.2} ({low:.2} to {high:.2}); by multiply-adds {expected:.2}",
         "{from} から {to} まで長さの {median:.2} 乗 ({low:.2} から {high:.2})、積和演算の数では {expected:.2} 乗",
@@ -196,14 +198,14 @@ fn square(transformer: &Compared) -> Claim {
         "self-attention's grows with the square beyond the width",
         "自己注意の時間は、幅を超える長さでは長さの二乗で増える",
     );
-    let width = thousands(transformer.width);
+    let width = format_thousands(transformer.width);
     let Some(growth) = &transformer.growth else {
         return Claim::new(claim, None, too_few_lengths(), || {
             said!("three lengths from the width of {width} on", "幅 {width} 以上の三つの長さ")
         });
     };
     let mut found = powers(growth);
-    if let Some(from) = growth.square_from.map(thousands) {
+    if let Some(from) = growth.square_from.map(format_thousands) {
         let rule = said!(
             "; at width {width} the quadratic term dominates from about {from} on",
             "。幅 {width} では二乗が支配するのは長さおよそ {from} から",
@@ -223,7 +225,7 @@ fn own(article: &Article) -> [Claim; 2] {
         "この計算機で記事の二つのモデルは LSTM {lstm_ms:.1} ms、注意 {attention_ms:.1} ms、{median:.2} 倍 ({low:.2} から \
          {high:.2})",
     );
-    let [lstm, attention] = [lstm_parameters, attention_parameters].map(thousands);
+    let [lstm, attention] = [lstm_parameters, attention_parameters].map(format_thousands);
     let parameters = said!(
         "the article's two models have {lstm} (LSTM) and {attention} (attention)",
         "記事の二つのモデルは {lstm} 個 (LSTM) と {attention} 個 (注意)",
@@ -255,7 +257,8 @@ fn own(article: &Article) -> [Claim; 2] {
 fn points(difference: &Difference, first: &str, second: &str) -> Said {
     let [low, value, high] =
         [difference.interval()[0], difference.value(), difference.interval()[1]].map(|x| 100.0 * x);
-    let (rows, apart) = (thousands(difference.rows), thousands(difference.first_only + difference.second_only));
+    let (rows, apart) =
+        (format_thousands(difference.rows), format_thousands(difference.first_only + difference.second_only));
     said!(
         "accuracy of the {first} minus that of the {second}: {value:+.1} points ({low:+.1} to {high:+.1}); of {rows} \
          rows only one model is right on {apart}",
@@ -270,7 +273,7 @@ fn more_rows(difference: &Difference, is_new: bool, is_decided: impl Fn(&Differe
     if !is_new {
         return unseen();
     }
-    match difference.rows_until(is_decided).map(thousands) {
+    match difference.rows_until(is_decided).map(format_thousands) {
         Some(rows) => {
             said!("about {rows} rows to test on, if they are like these", "似た行なら、およそ {rows} 行のテストデータ",)
         }
@@ -319,7 +322,7 @@ fn positions(sinusoidal: &Compared, learned: &Compared, is_new: bool) -> Claim {
 mod tests {
     use super::*;
     use crate::compare::StepTime;
-    use crate::count::{CountConfig, Counted};
+    use crate::count::{CountConfig, NetworkKind};
     use Verdict::{DoesNotHold, Holds, Open};
 
     const LENGTHS: [usize; 6] = [32, 64, 128, 256, 512, 1024];
@@ -327,12 +330,12 @@ mod tests {
     /// How often a model is disturbed, and by how much: its time at a length, in one of eleven sweeps.
     type Time<'a> = &'a dyn Fn(f64, usize) -> f64;
 
-    fn model(network: Network, position: PositionKind, time: Time<'_>, right: Vec<bool>) -> Compared {
+    fn model(network: BackboneKind, position: PositionKind, time: Time<'_>, right: Vec<bool>) -> Compared {
         let step = |n: usize| StepTime::of(n, (0..11).map(|sweep| time(n as f64, sweep)).collect());
         let steps: Vec<StepTime> = LENGTHS.map(step).into();
         let (counted, shortest) = match network {
-            Network::Transformer => (Counted::Transformer, 256),
-            Network::Recurrent(cell) => (Counted::Recurrent(cell), 128),
+            BackboneKind::Transformer => (NetworkKind::Transformer, 256),
+            BackboneKind::Recurrent(cell) => (NetworkKind::Recurrent(cell), 128),
         };
         let sizes = CountConfig { network: counted, ..CountConfig::default() };
         Compared {
@@ -367,9 +370,9 @@ mod tests {
     fn on_scores(right: [Vec<bool>; 3], scored_on: &str) -> [Claim; 2] {
         let [ours, learned, lstm] = right;
         let models = [
-            model(Network::Transformer, PositionKind::Sinusoidal, &|n, _| n, ours),
-            model(Network::Transformer, PositionKind::Learned, &|n, _| n, learned),
-            model(Network::Recurrent(Cell::Lstm), PositionKind::None, &|n, _| n, lstm),
+            model(BackboneKind::Transformer, PositionKind::Sinusoidal, &|n, _| n, ours),
+            model(BackboneKind::Transformer, PositionKind::Learned, &|n, _| n, learned),
+            model(BackboneKind::Recurrent(RecurrentCell::Lstm), PositionKind::None, &|n, _| n, lstm),
         ];
         let claims = judge(&models, &article(1.5, 0.1), scored_on);
         assert_eq!(claims.len(), 7);
@@ -379,8 +382,8 @@ mod tests {
     /// Claims on time: speed, linear growth, square growth.
     fn on_times(transformer: Time<'_>, lstm: Time<'_>) -> Vec<Claim> {
         let models = [
-            model(Network::Transformer, PositionKind::Sinusoidal, transformer, vec![]),
-            model(Network::Recurrent(Cell::Lstm), PositionKind::None, lstm, vec![]),
+            model(BackboneKind::Transformer, PositionKind::Sinusoidal, transformer, vec![]),
+            model(BackboneKind::Recurrent(RecurrentCell::Lstm), PositionKind::None, lstm, vec![]),
         ];
         judge(&models, &article(1.5, 0.1), "test")[2..5].to_vec()
     }
@@ -472,8 +475,8 @@ mod tests {
                 let steps = lengths.iter().map(|&n| StepTime::of(n, times())).collect();
                 Compared { steps, ..model(network, position, &|n, _| n, vec![]) }
             };
-            let transformer = model(Network::Transformer, PositionKind::Sinusoidal, [1.0, 9.0]);
-            let lstm = model(Network::Recurrent(Cell::Lstm), PositionKind::None, [2.0, 2.0]);
+            let transformer = model(BackboneKind::Transformer, PositionKind::Sinusoidal, [1.0, 9.0]);
+            let lstm = model(BackboneKind::Recurrent(RecurrentCell::Lstm), PositionKind::None, [2.0, 2.0]);
             speed(&transformer, &lstm).verdict
         };
         assert_eq!(judged(&[32, 64, 128, 256]), Holds);

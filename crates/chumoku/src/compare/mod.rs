@@ -26,11 +26,13 @@ pub use time::{Growth, StepTime};
 use crate::count::CountConfig;
 use crate::lang::Lang;
 use crate::models::ClassifierConfig;
-use crate::nn::{Network, PositionKind};
+use crate::nn::{BackboneKind, PositionKind};
 use crate::output::WorkFolder;
-use crate::train::{Event, Scores, TrainOptions, Training, TrainingData, network_is_right, network_sizes, train};
+use crate::train::{
+    Scores, TrainEvent, TrainOptions, Training, TrainingData, network_correctness, network_sizes, train,
+};
 use crate::{Result, tr};
-use chumoku_kernels::Cell;
+use chumoku_kernels::RecurrentCell;
 use serde::Serialize;
 use std::path::Path;
 use std::time::Instant;
@@ -45,19 +47,19 @@ pub const BATCH: usize = 32;
 const SHORTEST: usize = 128;
 
 /// What is compared, in the order in which it is shown.
-const SUBJECTS: [(Network, PositionKind); 5] = [
-    (Network::Transformer, PositionKind::Sinusoidal),
-    (Network::Transformer, PositionKind::Learned),
-    (Network::Recurrent(Cell::Rnn), PositionKind::None),
-    (Network::Recurrent(Cell::Lstm), PositionKind::None),
-    (Network::Recurrent(Cell::Gru), PositionKind::None),
+const SUBJECTS: [(BackboneKind, PositionKind); 5] = [
+    (BackboneKind::Transformer, PositionKind::Sinusoidal),
+    (BackboneKind::Transformer, PositionKind::Learned),
+    (BackboneKind::Recurrent(RecurrentCell::Rnn), PositionKind::None),
+    (BackboneKind::Recurrent(RecurrentCell::Lstm), PositionKind::None),
+    (BackboneKind::Recurrent(RecurrentCell::Gru), PositionKind::None),
 ];
 
 /// A model and its figures.
 #[derive(Clone, Debug, Serialize)]
 pub struct Compared {
     /// The network.
-    pub network: Network,
+    pub network: BackboneKind,
     /// Its positional encoding.
     pub position: PositionKind,
     /// Its sizes in a few words.
@@ -90,8 +92,8 @@ impl Compared {
     /// What it is called in tables, in the language of the process.
     pub fn name(&self) -> String {
         match self.position {
-            PositionKind::Learned => tr!("{}, learned positions", "{}、学習された位置", self.network.noun()),
-            _ => self.network.noun().to_owned(),
+            PositionKind::Learned => tr!("{}, learned positions", "{}、学習された位置", self.network.display_name()),
+            _ => self.network.display_name().to_owned(),
         }
     }
 
@@ -133,7 +135,7 @@ pub enum Stage<'a> {
     /// A model's training begins.
     Training(String),
     /// Something happened in it.
-    Event(Event<'a>),
+    Event(TrainEvent<'a>),
     /// A sweep of timed steps begins: which one, of how many.
     Timing([usize; 2]),
 }
@@ -155,7 +157,7 @@ pub fn compare(
     let (mut rows, mut scored_on) = (0, String::new());
     for (network, position) in SUBJECTS {
         let options = TrainOptions { network, position, resume: false, ..options.clone() };
-        let folder = WorkFolder::create(place).map_err(crate::Error::writing("creating a folder in", place))?;
+        let folder = WorkFolder::create(place).map_err(crate::Error::write("creating a folder in", place))?;
         let subject = Compared {
             network,
             position,
@@ -178,16 +180,16 @@ pub fn compare(
             Training {
                 options,
                 observe: Box::new(|event| observe(Stage::Event(event))),
-                ..Training::to(folder.path())
+                ..Training::new(folder.path())
             },
         )?;
         let config: ClassifierConfig = outcome.model.config().model.clone();
-        let Scores { accuracy, macro_f1, macro_f1_interval, rows: scored, .. } = outcome.parts[0].clone();
+        let Scores { accuracy, macro_f1, macro_f1_interval, rows: scored, .. } = outcome.members[0].clone();
         (rows, scored_on) = (scored, outcome.metrics["scored_on"].as_str().unwrap_or_default().to_owned());
         models.push(Compared {
             sizes: Said { en: network_sizes(&config.body, Lang::En), ja: network_sizes(&config.body, Lang::Ja) },
             width: config.body.d_model(),
-            right: network_is_right(&outcome.model, data)?,
+            right: network_correctness(&outcome.model, data)?,
             parameters: outcome.model.num_parameters(),
             accuracy,
             macro_f1,
@@ -200,8 +202,8 @@ pub fn compare(
     }
     let steps = time::steps(&configs, options, &LENGTHS, &mut |sweep| observe(Stage::Timing(sweep)))?;
     for ((model, config), steps) in models.iter_mut().zip(&configs).zip(steps) {
-        let shortest = if model.network == Network::Transformer { model.width } else { SHORTEST };
-        model.growth = Growth::of(&steps, &CountConfig::of_classifier(config), shortest)?;
+        let shortest = if model.network == BackboneKind::Transformer { model.width } else { SHORTEST };
+        model.growth = Growth::of(&steps, &CountConfig::for_classifier(config), shortest)?;
         model.steps = steps;
     }
     let article = article::measure(options.precision)?;

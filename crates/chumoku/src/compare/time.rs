@@ -5,10 +5,12 @@ use super::spread::Spread;
 use crate::Result;
 use crate::count::CountConfig;
 use crate::models::{Classifier, ClassifierConfig};
-use crate::nn::{Mode, Noise, Offsets};
+use crate::nn::{DropoutSeed, Mode, Offsets};
 use crate::params::Params;
 use crate::scoring::LEVEL;
-use crate::train::{Learnt, PartGradients, Plan, Settings, Shape, State, TrainOptions, parts_for};
+use crate::train::{
+    DataShape, MicroBatchGradients, Plan, Settings, StepOutput, TrainOptions, TrainState, default_micro_batches,
+};
 use chumoku_kernels::{CrossEntropy, Philox};
 use serde::Serialize;
 use std::time::Instant;
@@ -103,8 +105,8 @@ impl Growth {
 /// A model in training, on random tokens.
 struct Subject {
     model: Classifier,
-    state: State,
-    parts: PartGradients,
+    state: TrainState,
+    parts: MicroBatchGradients,
     settings: Settings,
 }
 
@@ -112,12 +114,17 @@ impl Subject {
     fn new(config: &ClassifierConfig, options: &TrainOptions, longest: usize) -> Result<Subject> {
         let config = ClassifierConfig { max_length: longest.max(config.max_length), ..config.clone() };
         let class_rows = vec![1; config.num_classes];
-        let shape = Shape { lengths: &[longest], class_rows: &class_rows, vocab_size: config.vocab_size };
+        let shape = DataShape { lengths: &[longest], class_rows: &class_rows, vocab_size: config.vocab_size };
         let Plan { settings, .. } = Plan::new(&shape);
         let model = Classifier::new(config)?;
-        let mut state = State::new(Params::init(model.layout(), options.seed));
+        let mut state = TrainState::new(Params::init(model.layout(), options.seed));
         state.set_precision(options.precision);
-        Ok(Subject { parts: PartGradients::new(model.layout(), parts_for(BATCH * longest)), model, state, settings })
+        Ok(Subject {
+            parts: MicroBatchGradients::new(model.layout(), default_micro_batches(BATCH * longest)),
+            model,
+            state,
+            settings,
+        })
     }
 
     /// One step on as many sequences of `length` tokens as there are in a batch; its milliseconds.
@@ -132,15 +139,15 @@ impl Subject {
 
         let start = Instant::now();
         let (model, params, step) = (&self.model, &self.state.params, self.state.step);
-        self.parts.learn(&Vec::from_iter(0..BATCH), |rows, part, grads| {
+        self.parts.train_step(&Vec::from_iter(0..BATCH), |rows, part, grads| {
             let ids: Vec<u32> = rows.iter().flat_map(|&row| &ids[row * length..][..length]).copied().collect();
             let labels: Vec<u32> = rows.iter().map(|&row| labels[row]).collect();
-            let offsets = Offsets::of_lengths(rows.iter().map(|_| length));
-            let mode = Mode::Train(Noise { seed: part as u64, step });
+            let offsets = Offsets::from_lengths(rows.iter().map(|_| length));
+            let mode = Mode::Train(DropoutSeed { seed: part as u64, step });
             let loss = model.loss(params, (&ids, &offsets), &labels, &options, mode, grads)?;
-            Ok(Learnt { loss: loss.into(), weight: rows.len() as f64, tokens: ids.len() })
+            Ok(StepOutput { loss: loss.into(), weight: rows.len() as f64, tokens: ids.len() })
         })?;
-        self.state.apply(self.parts.grads(), &self.settings, 1000)?;
+        self.state.optimizer_step(self.parts.grads(), &self.settings, 1000)?;
         Ok(1e3 * start.elapsed().as_secs_f64())
     }
 }
@@ -175,8 +182,8 @@ pub(super) fn steps(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::count::Counted;
-    use chumoku_kernels::Cell;
+    use crate::count::NetworkKind;
+    use chumoku_kernels::RecurrentCell;
 
     #[test]
     fn the_median_counts() {
@@ -204,7 +211,7 @@ mod tests {
         let points = [128.0f64, 256.0, 512.0, 1024.0].map(|n| (n.ln(), work(n)));
         assert!((found.expected - slope(&points)).abs() < 1e-9 && found.expected < 1.4, "{found:?}");
         assert_eq!(found.square_from, Some(4096));
-        let lstm = CountConfig { network: Counted::Recurrent(Cell::Lstm), ..sizes };
+        let lstm = CountConfig { network: NetworkKind::Recurrent(RecurrentCell::Lstm), ..sizes };
         let found = Growth::of(&steps(&|n| 3.0 * n), &lstm, 128).unwrap().unwrap();
         assert!((found.expected - 1.0).abs() < 1e-9 && (found.power.median - 1.0).abs() < 1e-9);
         assert_eq!(found.square_from, None);

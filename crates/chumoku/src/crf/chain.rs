@@ -38,7 +38,7 @@ impl Transitions {
 
 /// The sums of a chain.
 #[derive(Debug, Default)]
-pub(crate) struct Sums {
+pub(crate) struct ForwardBackward {
     /// exp(e − max e), (positions, labels).
     potentials: Vec<f64>,
     forward: Vec<f64>,
@@ -48,12 +48,12 @@ pub(crate) struct Sums {
     pub(crate) log_z: f64,
 }
 
-impl Sums {
+impl ForwardBackward {
     /// Forward and backward sums of `emissions` (positions, labels); none if they are not finite or no path is possible.
-    pub(crate) fn of(emissions: &[f32], transitions: &Transitions) -> Option<Sums> {
+    pub(crate) fn new(emissions: &[f32], transitions: &Transitions) -> Option<ForwardBackward> {
         let labels = transitions.labels;
         let n = emissions.len() / labels;
-        let mut sums = Sums {
+        let mut sums = ForwardBackward {
             potentials: vec![0.0; n * labels],
             forward: vec![0.0; n * labels],
             backward: vec![1.0; n * labels],
@@ -129,7 +129,7 @@ impl Sums {
         transitions: &Transitions,
         start: usize,
         path: &[usize],
-        unlike: Option<usize>,
+        excluded_next: Option<usize>,
     ) -> f64 {
         let labels = transitions.labels;
         let mut p = self.forward[start * labels + path[0]];
@@ -143,13 +143,13 @@ impl Sums {
         }
         let here = t * labels..(t + 1) * labels;
         let ways = transitions.row(last).iter().zip(&self.potentials[here.clone()]).zip(&self.backward[here]);
-        let going = ways.enumerate().filter(|(y, _)| Some(*y) != unlike).map(|(_, ((w, psi), b))| w * psi * b);
+        let going = ways.enumerate().filter(|(y, _)| Some(*y) != excluded_next).map(|(_, ((w, psi), b))| w * psi * b);
         p * going.sum::<f64>() / self.scales[t]
     }
 }
 
 /// The score of a path.
-pub(crate) fn score(emissions: &[f32], transitions: &Transitions, path: &[usize]) -> f64 {
+pub(crate) fn path_score(emissions: &[f32], transitions: &Transitions, path: &[usize]) -> f64 {
     let labels = transitions.labels;
     let step = |(t, &y): (usize, &usize)| {
         let from = if t == 0 { labels } else { path[t - 1] };
@@ -159,7 +159,7 @@ pub(crate) fn score(emissions: &[f32], transitions: &Transitions, path: &[usize]
 }
 
 /// The path of the highest score (Viterbi 1967), the first of equals.
-pub(crate) fn best(emissions: &[f32], transitions: &Transitions) -> Vec<usize> {
+pub(crate) fn viterbi(emissions: &[f32], transitions: &Transitions) -> Vec<usize> {
     let labels = transitions.labels;
     let n = emissions.len() / labels;
     let mut scores = transitions.scores[labels * labels..].to_vec();
@@ -188,7 +188,7 @@ pub(crate) fn best(emissions: &[f32], transitions: &Transitions) -> Vec<usize> {
 
 /// The path of the highest score among those that have at each position a label that is `allowed` there, and its score; none if
 /// there is no such path.
-pub(crate) fn best_of(
+pub(crate) fn viterbi_allowed(
     emissions: &[f32],
     transitions: &Transitions,
     allowed: impl Fn(usize, usize) -> bool,
@@ -196,8 +196,8 @@ pub(crate) fn best_of(
     let labels = transitions.labels;
     let keep = |(at, e): (usize, &f32)| if allowed(at / labels, at % labels) { *e } else { f32::NEG_INFINITY };
     let kept: Vec<f32> = emissions.iter().enumerate().map(keep).collect();
-    let path = best(&kept, transitions);
-    let score = score(&kept, transitions, &path);
+    let path = viterbi(&kept, transitions);
+    let score = path_score(&kept, transitions, &path);
     score.is_finite().then_some((path, score))
 }
 
@@ -227,8 +227,8 @@ mod tests {
     fn sums_are_those_over_all_paths() {
         for (n, seed) in [(1, 1), (2, 2), (5, 3), (6, 4)] {
             let (emissions, transitions) = chain(n, seed);
-            let sums = Sums::of(&emissions, &transitions).unwrap();
-            let p = |path: &[usize]| (score(&emissions, &transitions, path) - sums.log_z).exp();
+            let sums = ForwardBackward::new(&emissions, &transitions).unwrap();
+            let p = |path: &[usize]| (path_score(&emissions, &transitions, path) - sums.log_z).exp();
             let total: f64 = paths(n).map(|path| p(&path)).sum();
             assert!((total - 1.0).abs() < 1e-9, "{total}");
             for t in 0..n {
@@ -250,11 +250,11 @@ mod tests {
                 }
             }
             let most = paths(n).max_by(|a, b| p(a).total_cmp(&p(b))).unwrap();
-            assert_eq!(best(&emissions, &transitions), most);
+            assert_eq!(viterbi(&emissions, &transitions), most);
             for (at, label) in [(0, 1), (n - 1, 2)] {
                 let with = |path: &Vec<usize>| path[at] == label;
                 let expected = paths(n).filter(with).max_by(|a, b| p(a).total_cmp(&p(b))).unwrap();
-                let found = best_of(&emissions, &transitions, |t, y| t != at || y == label);
+                let found = viterbi_allowed(&emissions, &transitions, |t, y| t != at || y == label);
                 assert_eq!(found.map(|(path, _)| path), (p(&expected) > 0.0).then_some(expected));
             }
             if n > 3 {
@@ -270,9 +270,9 @@ mod tests {
         let (mut emissions, transitions) = chain(5, 9);
         let path = [0, 1, 2, 2, 1];
         let loss = |emissions: &[f32], transitions: &Transitions| {
-            Sums::of(emissions, transitions).unwrap().log_z - score(emissions, transitions, &path)
+            ForwardBackward::new(emissions, transitions).unwrap().log_z - path_score(emissions, transitions, &path)
         };
-        let sums = Sums::of(&emissions, &transitions).unwrap();
+        let sums = ForwardBackward::new(&emissions, &transitions).unwrap();
         let step = 1.0 / 256.0;
         for i in 0..emissions.len() {
             let (t, y) = (i / LABELS, i % LABELS);
@@ -304,8 +304,8 @@ mod tests {
     fn what_is_not_finite_has_no_sums() {
         let (mut emissions, transitions) = chain(3, 1);
         emissions[4] = f32::NAN;
-        assert!(Sums::of(&emissions, &transitions).is_none());
+        assert!(ForwardBackward::new(&emissions, &transitions).is_none());
         let forbidden = Transitions::new(2, vec![f64::NEG_INFINITY; 6]);
-        assert!(Sums::of(&[0.0; 4], &forbidden).is_none());
+        assert!(ForwardBackward::new(&[0.0; 4], &forbidden).is_none());
     }
 }

@@ -1,29 +1,34 @@
 //! What is seen of a word or character and its neighbours, as hashes. They are part of the model file: they must never change.
 
 use crate::data::SpanUnit;
-use crate::ngram::hash::{finalise, fnv1a};
+use crate::ngram::hash::{finalize, fnv1a};
 use std::fmt::Write;
 use std::ops::Range;
 
 /// The features of each unit of a text.
 pub(crate) fn features(text: &str, units: &[Range<usize>], unit: SpanUnit) -> Vec<Vec<u64>> {
-    each(text, units, unit, |look| look.hash)
+    collect_features(text, units, unit, |look| look.hash)
 }
 
 /// The same features in words, and the units that each looks at.
-pub(crate) fn told(text: &str, units: &[Range<usize>], unit: SpanUnit) -> Vec<Vec<Told>> {
-    each(text, units, unit, |look| Told::of(&look))
+pub(crate) fn describe_features(text: &str, units: &[Range<usize>], unit: SpanUnit) -> Vec<Vec<FeatureDescription>> {
+    collect_features(text, units, unit, |look| FeatureDescription::new(&look))
 }
 
-fn each<T>(text: &str, units: &[Range<usize>], unit: SpanUnit, keep: impl Fn(Look<'_>) -> T + Copy) -> Vec<Vec<T>> {
+fn collect_features<T>(
+    text: &str,
+    units: &[Range<usize>],
+    unit: SpanUnit,
+    keep: impl Fn(RawFeature<'_>) -> T + Copy,
+) -> Vec<Vec<T>> {
     match unit {
-        SpanUnit::Words => of_words(text, units, keep),
-        SpanUnit::Characters => of_characters(text, units, keep),
+        SpanUnit::Words => word_features(text, units, keep),
+        SpanUnit::Characters => character_features(text, units, keep),
     }
 }
 
 /// A feature while it is gathered.
-struct Look<'a> {
+struct RawFeature<'a> {
     hash: u64,
     template: &'a str,
     parts: &'a [&'a str],
@@ -33,7 +38,7 @@ struct Look<'a> {
 
 /// A feature that can be told.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Told {
+pub(crate) struct FeatureDescription {
     pub(crate) hash: u64,
     /// What kind of thing it is.
     pub(crate) feature: String,
@@ -45,8 +50,8 @@ pub(crate) struct Told {
     pub(crate) reach: Range<usize>,
 }
 
-impl Told {
-    fn of(look: &Look<'_>) -> Told {
+impl FeatureDescription {
+    fn new(look: &RawFeature<'_>) -> FeatureDescription {
         let offset = |text: &str| text.parse::<isize>().ok();
         // Characters are called by their number and the first, "2 -1".
         let window = |name: &str| {
@@ -61,18 +66,18 @@ impl Told {
             (name, parts) => (name, None, parts.join(" ")),
         };
         let value = value.replace(BORDER, "<border>");
-        Told { hash: look.hash, feature: feature.to_owned(), at, value, reach: look.reach.clone() }
+        FeatureDescription { hash: look.hash, feature: feature.to_owned(), at, value, reach: look.reach.clone() }
     }
 }
 
 /// Gathers the features of one unit.
-struct Seen<T, F> {
+struct FeatureCollector<T, F> {
     found: Vec<T>,
     buffer: String,
-    keep: F,
+    convert: F,
 }
 
-impl<T, F: Fn(Look<'_>) -> T> Seen<T, F> {
+impl<T, F: Fn(RawFeature<'_>) -> T> FeatureCollector<T, F> {
     /// Adds what lies in the units `reach`.
     fn add(&mut self, template: &str, parts: &[&str], reach: Range<usize>) {
         self.buffer.clear();
@@ -80,26 +85,26 @@ impl<T, F: Fn(Look<'_>) -> T> Seen<T, F> {
         for part in parts {
             let _ = write!(self.buffer, "\u{1f}{part}");
         }
-        let hash = finalise(fnv1a(self.buffer.as_bytes()));
-        self.found.push((self.keep)(Look { hash, template, parts, reach }));
+        let hash = finalize(fnv1a(self.buffer.as_bytes()));
+        self.found.push((self.convert)(RawFeature { hash, template, parts, reach }));
     }
 }
 
 /// The units from `first` to `last`, counted from unit `i`, that there are among `n`.
-fn reach(i: usize, [first, last]: [isize; 2], n: usize) -> Range<usize> {
+fn unit_range(i: usize, [first, last]: [isize; 2], n: usize) -> Range<usize> {
     let [start, end] = [first, last + 1].map(|offset| i.saturating_add_signed(offset).min(n));
     start..end
 }
 
 /// Characters of a run that are looked at: every one of its characters looks at the run, so long ones would take the square of
 /// their length.
-const LONGEST_RUN: usize = 32;
+const MAX_RUN: usize = 32;
 
 /// Beyond the ends of a text.
 const BORDER: &str = "\u{2}";
 
 /// The class of a character, in a letter.
-fn class(c: char) -> char {
+fn character_class(c: char) -> char {
     match u32::from(c) {
         0x3041..=0x309F => 'h',
         0x30A0..=0x30FF | 0x31F0..=0x31FF | 0xFF66..=0xFF9F => 'k',
@@ -115,7 +120,7 @@ fn class(c: char) -> char {
 /// Classes of the characters of a word, each run of equal ones once.
 fn shape(word: &str) -> String {
     let mut out = String::new();
-    word.chars().map(class).for_each(|c| {
+    word.chars().map(character_class).for_each(|c| {
         if !out.ends_with(c) {
             out.push(c)
         }
@@ -123,7 +128,7 @@ fn shape(word: &str) -> String {
     out
 }
 
-fn of_words<T>(text: &str, units: &[Range<usize>], keep: impl Fn(Look<'_>) -> T + Copy) -> Vec<Vec<T>> {
+fn word_features<T>(text: &str, units: &[Range<usize>], keep: impl Fn(RawFeature<'_>) -> T + Copy) -> Vec<Vec<T>> {
     let words: Vec<&str> = units.iter().map(|unit| &text[unit.clone()]).collect();
     let lower: Vec<String> = words.iter().map(|word| word.to_lowercase()).collect();
     let shapes: Vec<String> = words.iter().map(|word| shape(word)).collect();
@@ -131,8 +136,8 @@ fn of_words<T>(text: &str, units: &[Range<usize>], keep: impl Fn(Look<'_>) -> T 
         i.checked_add_signed(offset).and_then(|i| list.get(i)).map_or(BORDER.to_owned(), Clone::clone)
     };
     let of_unit = |i: usize| {
-        let mut seen = Seen { found: Vec::with_capacity(40), buffer: String::new(), keep };
-        let reach = |offsets: [isize; 2]| reach(i, offsets, units.len());
+        let mut seen = FeatureCollector { found: Vec::with_capacity(40), buffer: String::new(), convert: keep };
+        let reach = |offsets: [isize; 2]| unit_range(i, offsets, units.len());
         seen.add("bias", &[], 0..0);
         seen.add("word", &[words[i]], reach([0, 0]));
         for offset in -2..=2 {
@@ -169,9 +174,9 @@ fn of_words<T>(text: &str, units: &[Range<usize>], keep: impl Fn(Look<'_>) -> T 
     (0..units.len()).map(of_unit).collect()
 }
 
-fn of_characters<T>(text: &str, units: &[Range<usize>], keep: impl Fn(Look<'_>) -> T + Copy) -> Vec<Vec<T>> {
+fn character_features<T>(text: &str, units: &[Range<usize>], keep: impl Fn(RawFeature<'_>) -> T + Copy) -> Vec<Vec<T>> {
     let signs: Vec<&str> = units.iter().map(|unit| &text[unit.clone()]).collect();
-    let classes: Vec<char> = signs.iter().map(|sign| class(sign.chars().next().unwrap_or(' '))).collect();
+    let classes: Vec<char> = signs.iter().map(|sign| character_class(sign.chars().next().unwrap_or(' '))).collect();
     let n = units.len();
     let at = |i: isize| usize::try_from(i).ok().filter(|&i| i < n).map_or(BORDER, |i| signs[i]);
     let class_at = |i: isize| usize::try_from(i).ok().filter(|&i| i < n).map_or('^', |i| classes[i]);
@@ -186,10 +191,10 @@ fn of_characters<T>(text: &str, units: &[Range<usize>], keep: impl Fn(Look<'_>) 
         run_of.push(runs.len() - 1);
     }
     let content = |run: Option<&Range<usize>>| {
-        run.map_or(BORDER.to_owned(), |run| signs[run.start..run.end.min(run.start + LONGEST_RUN)].concat())
+        run.map_or(BORDER.to_owned(), |run| signs[run.start..run.end.min(run.start + MAX_RUN)].concat())
     };
     let of_unit = |i: usize| {
-        let mut seen = Seen { found: Vec::with_capacity(60), buffer: String::new(), keep };
+        let mut seen = FeatureCollector { found: Vec::with_capacity(60), buffer: String::new(), convert: keep };
         seen.add("bias", &[], 0..0);
         let here = i as isize;
         // Everything of one to four characters that lies near, and classes likewise.
@@ -200,7 +205,7 @@ fn of_characters<T>(text: &str, units: &[Range<usize>], keep: impl Fn(Look<'_>) 
                 }
                 let name = format!("{length} {first}");
                 let parts: Vec<&str> = (0..length).map(|k| at(here + first + k)).collect();
-                let reach = reach(i, [first, first + length - 1], n);
+                let reach = unit_range(i, [first, first + length - 1], n);
                 seen.add(&name, &[&parts.concat()], reach.clone());
                 if length <= 3 {
                     let kinds: String = (0..length).map(|k| class_at(here + first + k)).collect();
@@ -241,7 +246,7 @@ mod tests {
     use std::collections::HashSet;
 
     fn seen(text: &str, unit: SpanUnit) -> Vec<HashSet<u64>> {
-        features(text, &unit.cut(text), unit).into_iter().map(HashSet::from_iter).collect()
+        features(text, &unit.split(text), unit).into_iter().map(HashSet::from_iter).collect()
     }
 
     #[test]
@@ -272,9 +277,9 @@ mod tests {
             (SpanUnit::Words, "Anna Brown met Mr Keller and OSLO", "q7"),
             (SpanUnit::Characters, "田中さんはトヨタ自動車の社長に会った。", "7"),
         ] {
-            let units = unit.cut(text);
-            let found = told(text, &units, unit);
-            let hashes = |told: &[Told]| told.iter().map(|told| told.hash).collect::<Vec<u64>>();
+            let units = unit.split(text);
+            let found = describe_features(text, &units, unit);
+            let hashes = |told: &[FeatureDescription]| told.iter().map(|told| told.hash).collect::<Vec<u64>>();
             let plain = features(text, &units, unit);
             assert_eq!(found.iter().map(|of_unit| hashes(of_unit)).collect::<Vec<_>>(), plain);
             for (at, hidden) in units.iter().enumerate() {
@@ -291,7 +296,7 @@ mod tests {
                 }
             }
         }
-        let of_anna = &told("Anna met", &SpanUnit::Words.cut("Anna met"), SpanUnit::Words)[0];
+        let of_anna = &describe_features("Anna met", &SpanUnit::Words.split("Anna met"), SpanUnit::Words)[0];
         let find = |feature: &str, at| of_anna.iter().find(|told| told.feature == feature && told.at == at).unwrap();
         assert_eq!(find("lower", Some([1, 1])).value, "met");
         assert_eq!(find("lower", Some([-1, -1])).value, "<border>");

@@ -4,20 +4,20 @@
 //! only shrink by the penalty; that is made up for when they next occur.
 
 use super::Crf;
-use super::chain::{Sums, Transitions, best, score};
-use super::tags::Tags;
+use super::chain::{ForwardBackward, Transitions, path_score, viterbi};
+use super::tags::TagScheme;
 use chumoku_kernels::Philox;
 use std::collections::HashMap;
 
 /// What squares of gradients begin with.
-const FLOOR: f32 = 0.1;
+const INITIAL_SQUARE: f32 = 0.1;
 /// Most weights; of larger data what is seen rarely is left out.
-const MOST_WEIGHTS: usize = 1 << 23;
+const MAX_WEIGHTS: usize = 1 << 23;
 
 /// A sentence to learn from.
-pub(crate) struct Sentence {
+pub(crate) struct CrfSentence {
     /// Of each unit the hashes of what is seen.
-    pub(crate) seen: Vec<Vec<u64>>,
+    pub(crate) features: Vec<Vec<u64>>,
     /// The label of each.
     pub(crate) labels: Vec<usize>,
 }
@@ -36,7 +36,7 @@ pub(super) fn emissions(weights: &[f32], known: &[Vec<u32>], labels: usize) -> V
 
 /// Sentences whose features have numbers.
 pub(crate) struct Corpus {
-    tags: Tags,
+    tags: TagScheme,
     /// Strictly ascending; a feature's number is its place.
     hashes: Vec<u64>,
     /// Of each sentence, of each unit, its features.
@@ -46,13 +46,13 @@ pub(crate) struct Corpus {
 
 impl Corpus {
     /// Numbers what is seen in these sentences, and what is seen more often alone where there is too much.
-    pub(crate) fn new(sentences: Vec<Sentence>, tags: Tags) -> Corpus {
-        Corpus::of_most(sentences, tags, MOST_WEIGHTS)
+    pub(crate) fn new(sentences: Vec<CrfSentence>, tags: TagScheme) -> Corpus {
+        Corpus::with_max_weights(sentences, tags, MAX_WEIGHTS)
     }
 
-    fn of_most(sentences: Vec<Sentence>, tags: Tags, most: usize) -> Corpus {
+    fn with_max_weights(sentences: Vec<CrfSentence>, tags: TagScheme, most: usize) -> Corpus {
         let mut counts: HashMap<u64, u32> = HashMap::new();
-        sentences.iter().flat_map(|s| &s.seen).flatten().for_each(|hash| *counts.entry(*hash).or_default() += 1);
+        sentences.iter().flat_map(|s| &s.features).flatten().for_each(|hash| *counts.entry(*hash).or_default() += 1);
         let mut least = 1;
         while counts.len() * tags.count() > most && !counts.is_empty() {
             least += 1;
@@ -62,14 +62,14 @@ impl Corpus {
         hashes.sort_unstable();
         let mut corpus = Corpus { tags, hashes, known: Vec::new(), labels: Vec::new() };
         for sentence in sentences {
-            corpus.known.push(corpus.known(&sentence.seen));
+            corpus.known.push(corpus.feature_numbers(&sentence.features));
             corpus.labels.push(sentence.labels);
         }
         corpus
     }
 
     /// The numbers of what is seen of each unit, where it has one.
-    pub(crate) fn known(&self, seen: &[Vec<u64>]) -> Vec<Vec<u32>> {
+    pub(crate) fn feature_numbers(&self, seen: &[Vec<u64>]) -> Vec<Vec<u32>> {
         let find = |hash: &u64| self.hashes.binary_search(hash).ok().map(|at| at as u32);
         seen.iter().map(|seen| seen.iter().filter_map(find).collect()).collect()
     }
@@ -77,7 +77,7 @@ impl Corpus {
 
 /// How a model learns.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Settings {
+pub(crate) struct CrfSettings {
     /// Step size at first.
     pub(crate) rate: f32,
     /// The L2 penalty.
@@ -85,7 +85,7 @@ pub(crate) struct Settings {
 }
 
 /// A model while it learns.
-pub(crate) struct Fit<'a> {
+pub(crate) struct CrfTrainer<'a> {
     corpus: &'a Corpus,
     rate: f32,
     /// Of a sentence.
@@ -103,10 +103,10 @@ pub(crate) struct Fit<'a> {
     transition_squares: Vec<f64>,
 }
 
-impl<'a> Fit<'a> {
-    pub(crate) fn new(corpus: &'a Corpus, settings: Settings, seed: u64) -> Fit<'a> {
+impl<'a> CrfTrainer<'a> {
+    pub(crate) fn new(corpus: &'a Corpus, settings: CrfSettings, seed: u64) -> CrfTrainer<'a> {
         let (features, labels) = (corpus.hashes.len(), corpus.tags.count());
-        Fit {
+        CrfTrainer {
             corpus,
             rate: settings.rate,
             penalty: settings.penalty / corpus.known.len().max(1) as f32,
@@ -114,34 +114,34 @@ impl<'a> Fit<'a> {
             epoch: 0,
             step: 0,
             weights: vec![0.0; features * labels],
-            squares: vec![FLOOR; features * labels],
+            squares: vec![INITIAL_SQUARE; features * labels],
             touched: vec![0; features],
             transitions: corpus.tags.transitions(&vec![0.0; (labels + 1) * labels]),
-            transition_squares: vec![f64::from(FLOOR); (labels + 1) * labels],
+            transition_squares: vec![f64::from(INITIAL_SQUARE); (labels + 1) * labels],
         }
     }
 
     /// Learns from each sentence once, in an order of its own. Gives the mean loss of a sentence, or none if one is not finite.
-    pub(crate) fn epoch(&mut self) -> Option<f64> {
+    pub(crate) fn train_epoch(&mut self) -> Option<f64> {
         self.epoch += 1;
         let n = self.corpus.known.len();
         let mut loss = 0.0;
         for at in Philox::new(self.seed, 0x6372_6600 + self.epoch).permutation(n) {
             let (known, labels) = (&self.corpus.known[at], &self.corpus.labels[at]);
             if !known.is_empty() {
-                loss += self.step(known, labels)?;
+                loss += self.train_step(known, labels)?;
             }
         }
         Some(loss / n.max(1) as f64)
     }
 
-    fn step(&mut self, known: &[Vec<u32>], truth: &[usize]) -> Option<f64> {
+    fn train_step(&mut self, known: &[Vec<u32>], truth: &[usize]) -> Option<f64> {
         let labels = self.corpus.tags.count();
         self.step = self.step.saturating_add(1);
-        self.shrink(known);
+        self.apply_penalty(known);
         let e = emissions(&self.weights, known, labels);
-        let sums = Sums::of(&e, &self.transitions)?;
-        let loss = sums.log_z - score(&e, &self.transitions, truth);
+        let sums = ForwardBackward::new(&e, &self.transitions)?;
+        let loss = sums.log_z - path_score(&e, &self.transitions, truth);
         let mut gradient = vec![0.0_f32; labels];
         for (t, features) in known.iter().enumerate() {
             gradient.iter_mut().zip(sums.marginals(t, labels)).for_each(|(g, p)| *g = p as f32);
@@ -173,7 +173,7 @@ impl<'a> Fit<'a> {
     }
 
     /// Makes up for what the penalty has done since these features were last seen.
-    fn shrink(&mut self, known: &[Vec<u32>]) {
+    fn apply_penalty(&mut self, known: &[Vec<u32>]) {
         let labels = self.corpus.tags.count();
         for &feature in known.iter().flatten() {
             let feature = feature as usize;
@@ -188,8 +188,8 @@ impl<'a> Fit<'a> {
     }
 
     /// The best labels of a text, by what the corpus knows of its units.
-    pub(crate) fn best(&self, known: &[Vec<u32>]) -> Vec<usize> {
-        best(&emissions(&self.weights, known, self.corpus.tags.count()), &self.transitions)
+    pub(crate) fn decode(&self, known: &[Vec<u32>]) -> Vec<usize> {
+        viterbi(&emissions(&self.weights, known, self.corpus.tags.count()), &self.transitions)
     }
 
     /// The model as it is.
@@ -207,36 +207,38 @@ impl<'a> Fit<'a> {
 mod tests {
     use super::*;
 
-    const TAGS: Tags = Tags { kinds: 1, each_word: false };
+    const TAGS: TagScheme = TagScheme { kinds: 1, each_word: false };
 
     /// Feature 7 begins a span, 8 goes on with it, 9 is outside; 100 and above are seen once.
     fn corpus() -> Corpus {
-        let sentence =
-            |i: u64| Sentence { seen: vec![vec![9, 100 + i], vec![7], vec![8], vec![9]], labels: vec![0, 1, 2, 0] };
+        let sentence = |i: u64| CrfSentence {
+            features: vec![vec![9, 100 + i], vec![7], vec![8], vec![9]],
+            labels: vec![0, 1, 2, 0],
+        };
         Corpus::new((0..20).map(sentence).collect(), TAGS)
     }
 
     #[test]
     fn what_is_seen_is_learnt() {
         let corpus = corpus();
-        let mut fit = Fit::new(&corpus, Settings { rate: 0.3, penalty: 0.1 }, 1);
-        let first = fit.epoch().unwrap();
-        let later = (0..9).map(|_| fit.epoch().unwrap()).last().unwrap();
+        let mut fit = CrfTrainer::new(&corpus, CrfSettings { rate: 0.3, penalty: 0.1 }, 1);
+        let first = fit.train_epoch().unwrap();
+        let later = (0..9).map(|_| fit.train_epoch().unwrap()).last().unwrap();
         assert!(later < 0.1 * first, "{first} {later}");
         assert_eq!(
-            fit.best(&corpus.known(&[vec![9], vec![7], vec![8], vec![8], vec![9], vec![7]])),
+            fit.decode(&corpus.feature_numbers(&[vec![9], vec![7], vec![8], vec![8], vec![9], vec![7]])),
             [0, 1, 2, 2, 0, 1]
         );
         // An inside has no beginning before it.
-        assert_ne!(fit.best(&corpus.known(&[vec![8]])), [2]);
+        assert_ne!(fit.decode(&corpus.feature_numbers(&[vec![8]])), [2]);
     }
 
     #[test]
     fn a_penalty_keeps_weights_small() {
         let corpus = corpus();
         let most = |penalty: f32| {
-            let mut fit = Fit::new(&corpus, Settings { rate: 0.3, penalty }, 1);
-            (0..5).for_each(|_| assert!(fit.epoch().is_some()));
+            let mut fit = CrfTrainer::new(&corpus, CrfSettings { rate: 0.3, penalty }, 1);
+            (0..5).for_each(|_| assert!(fit.train_epoch().is_some()));
             fit.into_model().weights.iter().fold(0.0, |most: f32, w| most.max(w.abs()))
         };
         assert!(most(50.0) < 0.7 * most(0.0), "{} {}", most(50.0), most(0.0));
@@ -244,8 +246,8 @@ mod tests {
 
     #[test]
     fn of_large_data_the_rare_is_left_out() {
-        let sentence = |i: u64| Sentence { seen: vec![vec![9, 100 + i]], labels: vec![0] };
-        let corpus = Corpus::of_most((0..20).map(sentence).collect(), TAGS, 20 * TAGS.count());
+        let sentence = |i: u64| CrfSentence { features: vec![vec![9, 100 + i]], labels: vec![0] };
+        let corpus = Corpus::with_max_weights((0..20).map(sentence).collect(), TAGS, 20 * TAGS.count());
         assert_eq!(corpus.hashes, [9]);
         assert_eq!(corpus.known[3], [[0]]);
     }

@@ -9,20 +9,20 @@
 //! - `joined`: weight of the random field beside a network
 //! - `tags`: labels and spans
 
+mod blend;
 mod chain;
 mod features;
 mod fit;
-mod joined;
 mod tags;
 
 use crate::data::SpanUnit;
-pub(crate) use chain::{Sums, Transitions, best, best_of};
-pub(crate) use features::{Told, features, told};
-pub(crate) use fit::{Corpus, Fit, Sentence, Settings};
-pub(crate) use joined::Halves;
-pub use joined::TaggerBlend;
+pub(crate) use blend::MemberEmissions;
+pub use blend::TaggerBlend;
+pub(crate) use chain::{ForwardBackward, Transitions, viterbi, viterbi_allowed};
+pub(crate) use features::{FeatureDescription, describe_features, features};
+pub(crate) use fit::{Corpus, CrfSentence, CrfSettings, CrfTrainer};
 use std::ops::Range;
-pub(crate) use tags::Tags;
+pub(crate) use tags::TagScheme;
 
 /// A trained model.
 #[derive(Clone, Debug)]
@@ -37,18 +37,18 @@ pub(crate) struct Crf {
 
 impl Crf {
     /// The features of each unit that the model knows, by number.
-    pub(crate) fn known(&self, text: &str, units: &[Range<usize>], unit: SpanUnit) -> Vec<Vec<u32>> {
-        let number = |hash: u64| self.number(hash);
+    pub(crate) fn known_features(&self, text: &str, units: &[Range<usize>], unit: SpanUnit) -> Vec<Vec<u32>> {
+        let number = |hash: u64| self.feature_number(hash);
         features(text, units, unit).into_iter().map(|seen| seen.into_iter().filter_map(number).collect()).collect()
     }
 
     /// The number of a feature, if the model knows it.
-    pub(crate) fn number(&self, hash: u64) -> Option<u32> {
+    pub(crate) fn feature_number(&self, hash: u64) -> Option<u32> {
         self.hashes.binary_search(&hash).ok().map(|at| at as u32)
     }
 
     /// The weights of a feature, one for each label.
-    pub(crate) fn of_feature(&self, number: u32, labels: usize) -> &[f32] {
+    pub(crate) fn feature_weights(&self, number: u32, labels: usize) -> &[f32] {
         &self.weights[number as usize * labels..][..labels]
     }
 

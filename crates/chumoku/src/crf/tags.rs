@@ -5,12 +5,12 @@ use std::ops::Range;
 
 /// Labels for spans of these kinds: `O`, then `B` and `I` of each kind (IOB2); or, where each word has a label, the kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Tags {
+pub(crate) struct TagScheme {
     pub(crate) kinds: usize,
     pub(crate) each_word: bool,
 }
 
-impl Tags {
+impl TagScheme {
     pub(crate) fn count(self) -> usize {
         if self.each_word { self.kinds } else { 2 * self.kinds + 1 }
     }
@@ -22,12 +22,12 @@ impl Tags {
     }
 
     /// The label that goes on with a span of this kind, if there is one.
-    pub(crate) fn inside(self, kind: usize) -> Option<usize> {
+    pub(crate) fn inside_tag(self, kind: usize) -> Option<usize> {
         (!self.each_word).then_some(2 * kind + 2)
     }
 
     /// The labels of a span of a kind over so many units.
-    pub(crate) fn path(self, kind: usize, units: usize) -> Vec<usize> {
+    pub(crate) fn span_tags(self, kind: usize, units: usize) -> Vec<usize> {
         match self.each_word {
             true => vec![kind; units],
             false => std::iter::once(2 * kind + 1).chain(std::iter::repeat(2 * kind + 2)).take(units).collect(),
@@ -39,7 +39,7 @@ impl Tags {
     pub(crate) fn encode(self, units: usize, spans: &[(Range<usize>, usize)]) -> Vec<usize> {
         let mut labels = vec![0; units];
         for (range, kind) in spans {
-            labels[range.clone()].copy_from_slice(&self.path(*kind, range.len()));
+            labels[range.clone()].copy_from_slice(&self.span_tags(*kind, range.len()));
         }
         labels
     }
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn spans_come_back() {
-        let tags = Tags { kinds: 2, each_word: false };
+        let tags = TagScheme { kinds: 2, each_word: false };
         let spans = vec![(0..2, 1), (2..3, 1), (3..4, 0), (5..8, 0)];
         let labels = tags.encode(9, &spans);
         assert_eq!(labels, [3, 4, 3, 1, 0, 1, 2, 2, 0]);
@@ -86,7 +86,7 @@ mod tests {
         assert!(tags.may_follow(begin, inside) && tags.may_follow(inside, inside) && tags.may_follow(inside, begin));
         assert!(!tags.may_follow(outside, inside) && !tags.may_follow(1, inside) && !tags.may_follow(5, inside));
         assert!(!tags.may_follow(2, inside) && tags.may_follow(5, begin) && tags.may_follow(5, outside));
-        let words = Tags { kinds: 3, each_word: true };
+        let words = TagScheme { kinds: 3, each_word: true };
         assert_eq!(words.decode(&[2, 2, 0]), [(0..1, 2), (1..2, 2), (2..3, 0)]);
         assert!(words.may_follow(0, 2) && words.may_follow(3, 2) && words.count() == 3);
     }

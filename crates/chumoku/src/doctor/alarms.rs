@@ -27,7 +27,7 @@ impl Block {
 ///
 /// The share that differs is a monotone function of the confidence, fitted by pooling adjacent violators (Ayer et al. 1955).
 pub(super) fn chances(rows: &[(f32, bool)]) -> Vec<f64> {
-    let order = sorting::indices(rows.len(), &|a, b| rows[b].0.total_cmp(&rows[a].0));
+    let order = sorting::argsort_by(rows.len(), &|a, b| rows[b].0.total_cmp(&rows[a].0));
     // Rows of equal confidence are one block, so that their order does not matter.
     let mut ties: Vec<Block> = Vec::new();
     let mut tie_of = vec![0; rows.len()];

@@ -1,7 +1,7 @@
 //! Groups of texts that are equal or nearly so, and texts of a test file that are in the training file.
 
 use super::shingles::Near;
-use crate::data::normalise;
+use crate::data::normalize;
 use std::collections::{BTreeMap, HashMap};
 
 /// Rows whose texts are equal or nearly so.
@@ -53,7 +53,7 @@ impl Union {
 /// The first row of each text, but for case and white space.
 fn firsts(texts: &[&str]) -> Vec<usize> {
     let mut known: HashMap<String, usize> = HashMap::new();
-    texts.iter().enumerate().map(|(row, text)| *known.entry(normalise(text)).or_insert(row)).collect()
+    texts.iter().enumerate().map(|(row, text)| *known.entry(normalize(text)).or_insert(row)).collect()
 }
 
 /// The groups among the first `labels.len()` texts, in order of their first rows.

@@ -4,7 +4,7 @@ use super::encoding::Broken;
 use super::lengths::Length;
 use super::scripts::Oddity;
 use super::{Checkup, Doubt, Fault, Given, Group, Leak, Next, OddLabel, TextFault};
-use crate::data::{Example, Format, Layout, OutputForm, Record, RecordWriter, thousands, without_formula};
+use crate::data::{Example, Format, OutputFormat, Record, RecordWriter, TableLayout, escape_formula, format_thousands};
 use crate::lang::Lang;
 use crate::{NgramEffect, Result, sorting};
 use serde_json::Value;
@@ -150,7 +150,7 @@ impl Checkup {
         found.extend(self.faults.iter().map(|fault| teller.fault(fault)));
         found.extend(self.next.iter().filter_map(|next| teller.next(next)));
         // Within a kind the order stays.
-        sorting::by_key(&mut found, |finding| finding.kind);
+        sorting::sort_by_key(&mut found, |finding| finding.kind);
         found
     }
 }
@@ -395,7 +395,7 @@ impl Teller<'_> {
             Length::Long(_) => ["very long", "極端に長い"],
         };
         let (Length::Short([count, typical]) | Length::Long([count, typical])) = length else { return String::new() };
-        let [count, typical] = [count, typical].map(thousands);
+        let [count, typical] = [count, typical].map(format_thousands);
         match self.lang {
             Lang::En => format!("{en}: {count} characters, where half the texts have up to {typical}"),
             Lang::Ja => format!("{ja}: {count} 文字（半数は {typical} 文字以下）"),
@@ -436,25 +436,25 @@ impl Given {
     /// # Errors
     /// None on memory.
     pub fn to_csv(&self, findings: &[Finding], bom: bool) -> Result<Vec<u8>> {
-        let layout = Layout {
+        let layout = TableLayout {
             path: "doctor.csv".into(),
             format: Format::Csv { delimiter: ',' },
             header: true,
             columns: COLUMNS.map(String::from).to_vec(),
         };
-        let form = if bom { OutputForm::Marked } else { OutputForm::LikeInput };
+        let form = if bom { OutputFormat::LikeInputWithBom } else { OutputFormat::LikeInput };
         let mut writer = RecordWriter::new(Vec::new(), &layout, &[], form)?;
         for finding in findings {
             let score = finding.score.map_or_else(String::new, |score| format!("{score:.4}"));
             let fields = vec![
-                without_formula(&self.name_of(finding.part)),
+                escape_formula(&self.name_of(finding.part)),
                 finding.line.to_string(),
-                without_formula(&finding.text),
-                without_formula(&finding.label),
+                escape_formula(&finding.text),
+                escape_formula(&finding.label),
                 finding.kind.key().to_owned(),
-                without_formula(&finding.suggestion),
+                escape_formula(&finding.suggestion),
                 score,
-                without_formula(&finding.reason),
+                escape_formula(&finding.reason),
             ];
             writer.write(&Record { line: finding.line, fields, object: None }, &[] as &[Value])?;
         }

@@ -1,7 +1,7 @@
 //! What is examined: a labelled file, and with it perhaps a test file and unlabelled texts.
 
 use crate::Result;
-use crate::data::{Dataset, Example, ReadOptions, Skipped, Source, load_with_gaps};
+use crate::data::{Dataset, Example, ReadOptions, RowSource, SkippedRows, load_with_incomplete_rows};
 use std::path::{Path, PathBuf};
 
 /// The files to examine.
@@ -25,7 +25,7 @@ pub struct Texts {
     /// Its rows that have a text; the label is empty where there is none.
     pub rows: Vec<Example>,
     /// The rows that were left out.
-    pub skipped: Skipped,
+    pub skipped: SkippedRows,
     /// What the file was taken for and why, in one line.
     pub description: String,
 }
@@ -36,7 +36,7 @@ impl Given {
     /// # Errors
     /// Whatever is wrong with the file, but for rows without a text or a label.
     pub fn read(path: &Path, options: &ReadOptions) -> Result<Given> {
-        let (dataset, gaps) = load_with_gaps(path, options)?;
+        let (dataset, gaps) = load_with_incomplete_rows(path, options)?;
         Ok(Given { dataset, gaps, test: None, unlabelled: None })
     }
 }
@@ -49,13 +49,13 @@ impl Texts {
     pub fn read(path: &Path, options: &ReadOptions) -> Result<Texts> {
         let mut options = options.clone();
         (options.require_label, options.require_text, options.pairs) = (false, false, true);
-        let source = Source::open(path, &options)?;
+        let source = RowSource::open(path, &options)?;
         let (path, description, columns) = (source.layout().path.clone(), source.describe(), source.columns().clone());
         let (mut records, mut rows) = (source.records(), Vec::new());
         while let Some(record) = records.next() {
             let record = record?;
             let label = columns.label.map_or_else(String::new, |label| record.field(label).trim().to_owned());
-            let text = records.source().text_of(&record).into_owned();
+            let text = records.source().row_text(&record).into_owned();
             if !text.trim().is_empty() {
                 rows.push(Example { text, label, line: record.line });
             }

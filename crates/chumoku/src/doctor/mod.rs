@@ -128,7 +128,7 @@ pub fn examine(given: &Given, options: &Options, observe: &dyn Fn(&str)) -> Resu
     let test = given.test.as_ref().map(|test| texts_of(&test.rows)).unwrap_or_default();
     let all = [&texts[..], &test].concat();
     // Pairs that share a text are alike in half of what they say, and may differ in what is asked: only equal ones count.
-    let are_pairs = texts.first().is_some_and(|text| pair::parts(text).is_some());
+    let are_pairs = texts.first().is_some_and(|text| pair::split(text).is_some());
     let near = if are_pairs { Vec::new() } else { near_pairs(&all, shingling) };
     let groups = duplicates::groups(&all, &answers, &near);
     let leaks = duplicates::leaks(&all, texts.len(), &near);
@@ -164,6 +164,6 @@ fn faults(texts: &[&str]) -> Vec<TextFault> {
     let odd = scripts::odd(texts).into_iter().filter(|(row, _)| broken.binary_search(row).is_err());
     faults.extend(odd.map(|(row, what)| TextFault { row, what: Fault::Script(what) }));
     faults.extend(lengths::odd(texts).into_iter().map(|(row, what)| TextFault { row, what: Fault::Length(what) }));
-    sorting::by_key(&mut faults, |fault| fault.row);
+    sorting::sort_by_key(&mut faults, |fault| fault.row);
     faults
 }

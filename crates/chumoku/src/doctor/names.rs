@@ -1,7 +1,7 @@
 //! Labels that are odd as such: of one text alone, or nearly another's name.
 
-use crate::data::{label_key, normalise};
-use crate::lang::wording::nearest;
+use crate::data::{label_key, normalize};
+use crate::lang::wording::nearest_name;
 use crate::sorting;
 use std::collections::BTreeSet;
 
@@ -24,14 +24,14 @@ pub(super) fn odd(labels: &[String], answers: &[u32], texts: &[&str]) -> Vec<Odd
         rows[answer as usize] += 1;
         // Two texts tell as much as all.
         if of_label[answer as usize].len() < 2 {
-            of_label[answer as usize].insert(normalise(text));
+            of_label[answer as usize].insert(normalize(text));
         }
     }
     let keys: Vec<String> = labels.iter().map(|label| label_key(label)).collect();
     let oddity = |label: usize| {
         let single = of_label[label].len() < 2;
         let mut others: Vec<usize> = (0..labels.len()).filter(|&other| rows[other] > rows[label]).collect();
-        sorting::by_key(&mut others, |&other| std::cmp::Reverse(rows[other]));
+        sorting::sort_by_key(&mut others, |&other| std::cmp::Reverse(rows[other]));
         let others = || others.iter().copied();
         // Of two that are as frequent, the first is taken for the one that is meant.
         let is_before =
@@ -39,7 +39,7 @@ pub(super) fn odd(labels: &[String], answers: &[u32], texts: &[&str]) -> Vec<Odd
         let same = (0..labels.len()).filter(|&other| is_before(other) && keys[other] == keys[label]);
         let same = same.max_by_key(|&other| (rows[other], std::cmp::Reverse(other)));
         let close = || {
-            let name = nearest(&labels[label], others().map(|other| labels[other].as_str()))?;
+            let name = nearest_name(&labels[label], others().map(|other| labels[other].as_str()))?;
             labels.iter().position(|other| other == name)
         };
         let meant = same.or_else(|| if single { close() } else { None }).map(|other| other as u32);

@@ -55,7 +55,7 @@ pub(super) fn choose(
     }
     let has_words = |row: &usize| texts[*row].chars().any(char::is_alphanumeric);
     let mut pool: Vec<Next> = (0..texts.len()).filter(|row| !is_known[*row] && has_words(row)).map(of).collect();
-    sorting::by(&mut pool, |a, b| b.uncertainty.total_cmp(&a.uncertainty).then(a.row.cmp(&b.row)));
+    sorting::sort_by(&mut pool, |a, b| b.uncertainty.total_cmp(&a.uncertainty).then(a.row.cmp(&b.row)));
     pool.truncate(wanted.saturating_mul(CHOICE));
     let shingles: Vec<Vec<u64>> = pool.iter().map(|next| shingling.read(texts[next.row])).collect();
     let mut likeness = vec![0.0_f32; pool.len()];

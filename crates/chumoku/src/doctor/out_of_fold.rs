@@ -2,7 +2,7 @@
 
 use super::Options;
 use crate::blend::Blend;
-use crate::folds::deal;
+use crate::folds::assign_folds;
 use crate::ngram::{NgramConfig, NgramData, NgramModel};
 use crate::{Result, sorting, tr};
 use chumoku_nn::probability::log_softmax;
@@ -36,13 +36,13 @@ impl OutOfFold {
     ) -> Result<OutOfFold> {
         let folds = options.folds.clamp(2, texts.len().max(2));
         let rounds = options.rounds.max(1);
-        let are_pairs = texts.iter().all(|text| crate::pair::parts(text).is_some());
-        let mut fitting = Fitting { texts, labels, classes, config: NgramConfig::usual(are_pairs) };
+        let are_pairs = texts.iter().all(|text| crate::pair::split(text).is_some());
+        let mut fitting = Fitting { texts, labels, classes, config: NgramConfig::default_for(are_pairs) };
         fitting.config.c_grid = C.to_vec();
         let mut log_p = vec![vec![0.0; classes]; texts.len()];
         let (mut models, mut first_deal) = (Vec::with_capacity(folds), Vec::new());
         for round in 0..rounds {
-            let fold_of = deal(texts, labels, folds, [options.seed, round as u64]);
+            let fold_of = assign_folds(texts, labels, folds, [options.seed, round as u64]);
             for fold in 0..folds {
                 let [at, all] = [round * folds + fold + 1, rounds * folds];
                 observe(&tr!("labels, by model {at} of {all}", "ラベル（{all} 個のうち {at} 個目のモデル）"));
@@ -54,7 +54,7 @@ impl OutOfFold {
                 let others: Vec<usize> = (0..texts.len()).filter(|&row| fold_of[row] != fold).collect();
                 let model = fitting.model(&rows, &others)?;
                 let own: Vec<&str> = rows.iter().map(|&row| texts[row]).collect();
-                for (&row, logits) in rows.iter().zip(model.logits_of(&own).chunks_exact(classes)) {
+                for (&row, logits) in rows.iter().zip(model.logits_batch(&own).chunks_exact(classes)) {
                     let mean = log_p[row].iter_mut().zip(log_softmax(logits));
                     mean.for_each(|(mean, x)| *mean += x / rounds as f32);
                 }
@@ -80,7 +80,7 @@ impl OutOfFold {
     pub(super) fn of_new(&self, texts: &[&str]) -> Vec<f32> {
         let mut sums = vec![0.0; texts.len() * self.classes];
         for model in &self.models {
-            let logits = model.logits_of(texts);
+            let logits = model.logits_batch(texts);
             for (sums, logits) in sums.chunks_exact_mut(self.classes).zip(logits.chunks_exact(self.classes)) {
                 let found = scaled(&log_softmax(logits), self.scale);
                 sums.iter_mut().zip(found).for_each(|(sum, p)| *sum += p / self.models.len() as f32);
@@ -97,7 +97,7 @@ impl OutOfFold {
         let share = self.scale * (self.classes - 1) as f32 / self.classes as f32;
         let effects = for_one.into_iter().zip(for_other).map(|((name, one), (_, other))| (name, share * (one - other)));
         let mut effects: Vec<(String, f32)> = effects.collect();
-        sorting::by(&mut effects, |a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        sorting::sort_by(&mut effects, |a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         effects
     }
 }

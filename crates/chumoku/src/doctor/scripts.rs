@@ -95,7 +95,7 @@ impl Written {
         text.chars().filter_map(Script::of).for_each(|script| *counts.entry(script).or_default() += 1);
         let letters: usize = counts.values().sum();
         let mut order: Vec<(Script, usize)> = counts.into_iter().collect();
-        sorting::by_key(&mut order, |&(script, count)| (std::cmp::Reverse(count), script));
+        sorting::sort_by_key(&mut order, |&(script, count)| (std::cmp::Reverse(count), script));
         let is_seen = |(script, count): &&(Script, usize)| {
             // Names and units are Latin in texts of all scripts.
             *script != Script::Latin && *count >= LEAST_LETTERS && count * 5 >= letters

@@ -2,8 +2,8 @@
 //! MinHash with banding (Broder, "On the resemblance and containment of documents", 1997), and the true Jaccard similarity
 //! of each pair found.
 
-use crate::text::unspaced_share;
-use chumoku_kernels::halt::Flag;
+use crate::text::unspaced_fraction;
+use chumoku_kernels::cancel::CancelFlag;
 use chumoku_kernels::parallel;
 use rayon::slice::ParallelSliceMut;
 
@@ -28,7 +28,7 @@ pub(super) struct Shingling {
 impl Shingling {
     /// For such texts: of letters of scripts without spaces, each says more.
     pub(super) fn of(texts: &[&str]) -> Shingling {
-        Shingling { length: if unspaced_share(texts.iter().copied()) > 0.3 { 3 } else { 5 } }
+        Shingling { length: if unspaced_fraction(texts.iter().copied()) > 0.3 { 3 } else { 5 } }
     }
 
     /// The distinct shingles of a text as hashes, ascending. Letters and digits count, in lower case, with one space between
@@ -113,7 +113,7 @@ pub(super) struct Near {
 /// Pairs of nearly equal texts, in order. Of many that are alike not every pair is among them, but each text is with some
 /// before it. Texts without any character are like none.
 pub(super) fn near_pairs(texts: &[&str], shingling: Shingling) -> Vec<Near> {
-    let halting = Flag::current();
+    let halting = CancelFlag::current();
     let bands: Vec<Option<[u64; BANDS]>> = parallel::map(texts, |text| {
         halting.check();
         Some(shingling.read(text)).filter(|shingles| !shingles.is_empty()).map(|shingles| bands(&shingles))

@@ -8,7 +8,7 @@ use super::out_of_fold::OutOfFold;
 use super::scripts::Script;
 use super::shingles::Near;
 use crate::{NgramEffect, sorting};
-use chumoku_kernels::halt::Flag;
+use chumoku_kernels::cancel::CancelFlag;
 use chumoku_kernels::parallel;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -108,7 +108,7 @@ pub(super) fn judge(
     let given: Vec<u32> = rows.iter().map(|&row| labels[row]).collect();
     let mut noise = noise(&Confident::of(&probabilities, &given, by_others.classes), &given);
     let own = |at: usize| by_others.of(rows[at])[given[at] as usize];
-    let order = sorting::indices(rows.len(), &|a, b| own(a).total_cmp(&own(b)));
+    let order = sorting::argsort_by(rows.len(), &|a, b| own(a).total_cmp(&own(b)));
     let ranking = order.iter().map(|&at| rows[at]).collect();
     if !is_informed(&probabilities, &given, by_others.classes) {
         let noise = Noise { judged: rows.len(), ..Noise::default() };
@@ -118,7 +118,7 @@ pub(super) fn judge(
     let doubted = order.iter().copied().filter(|&at| top_two(by_others.of(rows[at])).0 != given[at]).take(most);
     let doubted = trusted(doubted.collect(), &probabilities, &given, &mut noise);
     let contradictions = contradictions(labels, near);
-    let halting = Flag::current();
+    let halting = CancelFlag::current();
     let doubt = |&at: &usize| {
         halting.check();
         let (row, label) = (rows[at], given[at]);
@@ -155,7 +155,7 @@ fn trusted(doubted: Vec<usize>, probabilities: &[f32], given: &[u32], noise: &mu
     }
     // The least likely false alarms first; of equals, the most suspicious.
     let mut by_chance: Vec<usize> = (0..doubted.len()).collect();
-    sorting::by(&mut by_chance, |&a, &b| chances[doubted[a]].total_cmp(&chances[doubted[b]]));
+    sorting::sort_by(&mut by_chance, |&a, &b| chances[doubted[a]].total_cmp(&chances[doubted[b]]));
     let (mut sum, mut kept, mut listed) = (0.0, 0, 0.0);
     for (n, &place) in by_chance.iter().enumerate() {
         sum += chances[doubted[place]];
@@ -188,7 +188,7 @@ fn noise(confident: &Confident, given: &[u32]) -> Noise {
         PairNoise { given, likely, rows, share }
     };
     let mut pairs: Vec<PairNoise> = confident.pairs.iter().map(pair).collect();
-    sorting::by(&mut pairs, |a, b| b.rows.total_cmp(&a.rows));
+    sorting::sort_by(&mut pairs, |a, b| b.rows.total_cmp(&a.rows));
     Noise { judged: given.len(), informed: true, rows: confident.wrong(), pairs, ..Noise::default() }
 }
 

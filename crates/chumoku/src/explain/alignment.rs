@@ -1,8 +1,8 @@
 //! Where a translation comes from: a source, its translation, and every cross-attention weight between their words.
 
 use super::explanation::{ExplanationError, Word};
-use super::json::{flatten, number};
-use super::statistics::measure;
+use super::json::{json_number, read_nested};
+use super::statistics::measure_rows;
 use crate::lang::lang;
 use crate::{sorting, tr};
 use chumoku_kernels::Philox;
@@ -43,7 +43,7 @@ pub struct Alignment {
     /// All heads, by how well they align, the best first.
     pub ranking: Vec<AlignedHead>,
     /// What the model would say without each head of its cross-attention, layer by layer; may be empty.
-    pub without: Vec<TranslationWithoutHead>,
+    pub without: Vec<TranslationHeadAblation>,
     /// How weights between tokens became weights between words.
     pub joining: String,
     /// Weights between words.
@@ -76,10 +76,10 @@ pub struct AlignedHead {
 }
 
 /// The least effect, in ln p, of a word that is needed: without it the other is a tenth less likely.
-const LEAST_EFFECT: f32 = 0.1;
+const MIN_EFFECT: f32 = 0.1;
 
 /// An effect that is always enough.
-const ENOUGH: f32 = 0.5;
+const SUFFICIENT_EFFECT: f32 = 0.5;
 
 /// Shuffles for each head: with this many heads in all, one in a hundred models has a head that exceeds them by chance.
 const SHUFFLES: usize = 100;
@@ -89,7 +89,7 @@ const SEED: u64 = 0x616c_6967_6e00;
 
 /// What the model would say without one head of its cross-attention.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TranslationWithoutHead {
+pub struct TranslationHeadAblation {
     /// The layer, from 0.
     pub layer: usize,
     /// The head, from 0.
@@ -119,10 +119,10 @@ impl Alignment {
     /// None where that costs it next to nothing: less than a tenth of its probability, or no more than leaving some
     /// word out gains, which shows how far effects go either way by chance.
     #[must_use]
-    pub fn needed(&self, target: usize) -> Option<usize> {
-        let gained = self.effects.iter().flatten().flatten().map(|effect| -effect).fold(LEAST_EFFECT, f32::max);
+    pub fn needed_source_word(&self, target: usize) -> Option<usize> {
+        let gained = self.effects.iter().flatten().flatten().map(|effect| -effect).fold(MIN_EFFECT, f32::max);
         // One effect that stands out the other way must not hide what words need.
-        let least = gained.min(ENOUGH);
+        let least = gained.min(SUFFICIENT_EFFECT);
         let effects = self.effects[target].iter().enumerate();
         let known = effects.filter_map(|(source, effect)| Some((source, (*effect)?)));
         let most = known.reduce(|best, next| if next.1 > best.1 { next } else { best });
@@ -131,9 +131,10 @@ impl Alignment {
 
     /// Ranks the heads by agreement, then by mass, then by their order.
     #[must_use]
-    pub fn rank(&self) -> Vec<AlignedHead> {
-        let needed: Vec<(usize, usize)> =
-            (0..self.target_words.len()).filter_map(|target| Some((target, self.needed(target)?))).collect();
+    pub fn rank_heads(&self) -> Vec<AlignedHead> {
+        let needed: Vec<(usize, usize)> = (0..self.target_words.len())
+            .filter_map(|target| Some((target, self.needed_source_word(target)?)))
+            .collect();
         let shuffles = (SHUFFLES * self.layers * self.heads).saturating_sub(1);
         let of_head = |layer: usize, head: usize| {
             let mut mass = 0.0f32;
@@ -155,7 +156,7 @@ impl Alignment {
                 .unwrap_or(0);
             let count = needed.len().max(1) as f32;
             let rows = self.target_words.len();
-            let of_rows = measure(self.source_words.len(), (0..rows).map(|i| (i, self.row(layer, head, i))));
+            let of_rows = measure_rows(self.source_words.len(), (0..rows).map(|i| (i, self.row(layer, head, i))));
             let end: f32 = (0..rows).filter_map(|i| self.row(layer, head, i).last()).sum();
             AlignedHead {
                 layer,
@@ -171,7 +172,7 @@ impl Alignment {
         };
         let all = (0..self.layers).flat_map(|layer| (0..self.heads).map(move |head| (layer, head)));
         let mut ranking: Vec<AlignedHead> = all.map(|(layer, head)| of_head(layer, head)).collect();
-        sorting::by(&mut ranking, |a, b| b.agreement.total_cmp(&a.agreement).then(b.mass.total_cmp(&a.mass)));
+        sorting::sort_by(&mut ranking, |a, b| b.agreement.total_cmp(&a.agreement).then(b.mass.total_cmp(&a.mass)));
         ranking
     }
 
@@ -179,7 +180,8 @@ impl Alignment {
     /// `[layer][head][target][source]`, and `axes` says so.
     #[must_use]
     pub fn to_json(&self) -> Value {
-        let row = |layer, head, target| self.row(layer, head, target).iter().copied().map(number).collect::<Value>();
+        let row =
+            |layer, head, target| self.row(layer, head, target).iter().copied().map(json_number).collect::<Value>();
         let of_head = |layer, head| (0..self.target_words.len()).map(|target| row(layer, head, target)).collect();
         let of_layer = |layer| (0..self.heads).map(|head| -> Value { of_head(layer, head) }).collect::<Value>();
         let mut object = self.fields();
@@ -213,12 +215,12 @@ impl Alignment {
             )));
         }
         let shape = [alignment.layers, alignment.heads, rows, columns];
-        flatten("attention", &attention, &shape, &mut alignment.attention)?;
+        read_nested("attention", &attention, &shape, &mut alignment.attention)?;
         if alignment.attention.iter().any(|weight| !(-1e-3..=1.001).contains(weight)) {
             let problem = lang().pick("a weight is not within 0 to 1", "0 から 1 の範囲にない重みがあります");
             return Err(ExplanationError::new(problem));
         }
-        alignment.ranking = alignment.rank();
+        alignment.ranking = alignment.rank_heads();
         Ok(alignment)
     }
 
@@ -228,7 +230,8 @@ impl Alignment {
         // By way of text, so that an f32 keeps the digits it has.
         let text = serde_json::to_vec(self).expect("an alignment is plain data");
         let mut fields: Map<String, Value> = serde_json::from_slice(&text).expect("what was just written");
-        let needed = (0..self.target_words.len()).map(|target| self.needed(target).map_or(Value::Null, Value::from));
+        let needed =
+            (0..self.target_words.len()).map(|target| self.needed_source_word(target).map_or(Value::Null, Value::from));
         fields.insert("needed".into(), needed.collect());
         fields
     }
@@ -267,7 +270,7 @@ mod tests {
                 0.1, 0.7, 0.2, 0.9, 0.05, 0.05, 0.2, 0.2, 0.6,
             ],
         };
-        alignment.ranking = alignment.rank();
+        alignment.ranking = alignment.rank_heads();
         alignment
     }
 
@@ -275,7 +278,7 @@ mod tests {
     fn the_head_that_looks_at_what_is_needed_is_first() {
         let alignment = example();
         // The last word loses too little: others gain more by leaving a word out.
-        assert_eq!([0, 1, 2].map(|target| alignment.needed(target)), [Some(1), Some(0), None]);
+        assert_eq!([0, 1, 2].map(|target| alignment.needed_source_word(target)), [Some(1), Some(0), None]);
         let [first, second] = alignment.ranking[..] else { panic!() };
         assert_eq!((first.layer, first.head, second.head), (0, 1, 0));
         assert!(first.agreement == 1.0 && second.agreement == 0.0);
@@ -297,7 +300,7 @@ mod tests {
             attention: (0..n * n).map(|i| share(i / n, i % n)).collect(),
             ..example()
         };
-        alignment.ranking = alignment.rank();
+        alignment.ranking = alignment.rank_heads();
         alignment
     }
 
@@ -320,14 +323,14 @@ mod tests {
     fn what_costs_nothing_is_not_needed() {
         let mut alignment = example();
         // Another word gains 1 by a word left out: a tenth of a nat is no more than chance.
-        assert_eq!(alignment.needed(2), None);
+        assert_eq!(alignment.needed_source_word(2), None);
         alignment.effects[1][1] = Some(0.0);
-        assert_eq!(alignment.needed(2), Some(0));
+        assert_eq!(alignment.needed_source_word(2), Some(0));
         alignment.effects[2] = vec![Some(0.03), Some(-0.02), None];
-        assert_eq!((alignment.needed(2), alignment.needed(1)), (None, Some(0)));
+        assert_eq!((alignment.needed_source_word(2), alignment.needed_source_word(1)), (None, Some(0)));
         // However much one word gains, it does not hide what others need.
         alignment.effects[1][1] = Some(-9.0);
-        assert_eq!([0, 1, 2].map(|target| alignment.needed(target)), [Some(1), Some(0), None]);
+        assert_eq!([0, 1, 2].map(|target| alignment.needed_source_word(target)), [Some(1), Some(0), None]);
     }
 
     #[test]
@@ -363,7 +366,7 @@ mod tests {
     #[test]
     fn json_is_read_back_and_what_does_not_fit_is_refused() {
         let mut alignment = example();
-        alignment.ranking = alignment.rank();
+        alignment.ranking = alignment.rank_heads();
         let mut json = alignment.to_json();
         assert_eq!(Alignment::from_json(&json).unwrap(), alignment);
         json.as_object_mut().unwrap().remove("ranking");

@@ -1,30 +1,31 @@
 //! One attention of a model while it reads a text: what it was given and what it made, number by number.
 
-use super::TextCut;
+use super::Truncation;
+use super::forward_trace::{ForwardTrace, RecordedAnswer};
 use super::loss::{LossTarget, RecordedLoss};
-use super::vector::{Recorded, RecordedAnswer};
 use crate::lang::Lang;
-use crate::models::TranslatorPart;
+use crate::models::TranslatorAttention;
 use crate::params::Params;
 use crate::text::TextTokenizer;
 use crate::{
-    Error, Result, TextClassifier, TextEmbedder, TextGenerator, TextTranslator, TranslateOptions, tr, usual_step,
+    Error, Result, TextClassifier, TextEmbedder, TextGenerator, TextTranslator, TranslateOptions, optimizer_defaults,
+    tr,
 };
 use chumoku_kernels::Precision;
 use std::cell::Cell;
 
 /// The layer and head to look at, from 0; the last layer unless it is said.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct AttentionPlace {
+pub struct HeadSelection {
     /// The layer.
     pub layer: Option<usize>,
     /// The head.
     pub head: usize,
 }
 
-impl AttentionPlace {
+impl HeadSelection {
     /// The layer, and whether it and the head are there.
-    fn check(self, [layers, heads]: [usize; 2]) -> Result<usize> {
+    fn resolve_layer(self, [layers, heads]: [usize; 2]) -> Result<usize> {
         let layer = self.layer.unwrap_or(layers.saturating_sub(1));
         if layer >= layers {
             return Err(Error::Setting(tr!(
@@ -46,9 +47,9 @@ impl AttentionPlace {
 
 /// Which head of a model is traced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ModelPlace {
+pub struct HeadLocation {
     /// Which of its attentions.
-    pub attention: ModelAttention,
+    pub attention: AttentionKind,
     /// The layer, from 0.
     pub layer: usize,
     /// The head, from 0.
@@ -57,7 +58,7 @@ pub struct ModelPlace {
 
 /// The attentions that models have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ModelAttention {
+pub enum AttentionKind {
     /// A text to itself: a classifier's.
     SelfAttention,
     /// A text to what stands before: a language model's.
@@ -70,16 +71,16 @@ pub enum ModelAttention {
     Cross,
 }
 
-impl ModelPlace {
+impl HeadLocation {
     /// A phrase.
     #[must_use]
-    pub fn to_text(self, lang: Lang) -> String {
+    pub fn describe(self, lang: Lang) -> String {
         let attention = match self.attention {
-            ModelAttention::SelfAttention => lang.pick("self-attention", "セルフアテンション"),
-            ModelAttention::Causal => lang.pick("causal self-attention", "因果的セルフアテンション"),
-            ModelAttention::Encoder => lang.pick("self-attention of the encoder", "エンコーダのセルフアテンション"),
-            ModelAttention::Decoder => lang.pick("self-attention of the decoder", "デコーダのセルフアテンション"),
-            ModelAttention::Cross => lang.pick("cross-attention", "クロスアテンション"),
+            AttentionKind::SelfAttention => lang.pick("self-attention", "セルフアテンション"),
+            AttentionKind::Causal => lang.pick("causal self-attention", "因果的セルフアテンション"),
+            AttentionKind::Encoder => lang.pick("self-attention of the encoder", "エンコーダのセルフアテンション"),
+            AttentionKind::Decoder => lang.pick("self-attention of the decoder", "デコーダのセルフアテンション"),
+            AttentionKind::Cross => lang.pick("cross-attention", "クロスアテンション"),
         };
         let [layer, head] = [self.layer + 1, self.head + 1];
         match lang {
@@ -89,34 +90,34 @@ impl ModelPlace {
     }
 }
 
-impl ModelAttention {
+impl AttentionKind {
     /// Its name in JSON, the same in all languages.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            ModelAttention::SelfAttention => "self",
-            ModelAttention::Causal => "causal",
-            ModelAttention::Encoder => "encoder",
-            ModelAttention::Decoder => "decoder",
-            ModelAttention::Cross => "cross",
+            AttentionKind::SelfAttention => "self",
+            AttentionKind::Causal => "causal",
+            AttentionKind::Encoder => "encoder",
+            AttentionKind::Decoder => "decoder",
+            AttentionKind::Cross => "cross",
         }
     }
 }
 
 /// What of which text was read.
-struct Read {
-    place: ModelPlace,
+struct RecordedInput {
+    location: HeadLocation,
     source: String,
     tokens: Vec<String>,
     key_tokens: Vec<String>,
-    cut: Option<TextCut>,
+    truncation: Option<Truncation>,
 }
 
 /// One attention of a model while it read a text.
 #[derive(Clone, Debug)]
 pub struct RecordedAttention {
     /// Which one.
-    pub place: ModelPlace,
+    pub location: HeadLocation,
     /// The text, or the source and the translation.
     pub source: String,
     /// The tokens that look.
@@ -124,19 +125,19 @@ pub struct RecordedAttention {
     /// The tokens that are looked at, where they are others.
     pub key_tokens: Vec<String>,
     /// What of the text was left out, if any was.
-    pub cut: Option<TextCut>,
+    pub truncation: Option<Truncation>,
     /// Its numbers, computed as exactly as f32 can.
-    pub exact: Recorded,
+    pub exact: ForwardTrace,
     /// The same at the precision the model is used with, if that is less.
-    pub own: Option<(Precision, Recorded)>,
+    pub at_model_precision: Option<(Precision, ForwardTrace)>,
 }
 
 /// What `record` finds, once as exactly as f32 can and, if that is less, as the model is used.
 fn recorded(
     params: &Params<f32>,
     own: Precision,
-    read: Read,
-    record: impl Fn(&Params<f32>) -> Result<Recorded>,
+    read: RecordedInput,
+    record: impl Fn(&Params<f32>) -> Result<ForwardTrace>,
 ) -> Result<RecordedAttention> {
     let exact = {
         let mut params = params.clone();
@@ -144,16 +145,24 @@ fn recorded(
         record(&params)?
     };
     let own = if own == Precision::Highest { None } else { Some((own, record(params)?)) };
-    let Read { place, source, tokens, key_tokens, cut } = read;
-    Ok(RecordedAttention { place, source, tokens, key_tokens, cut, exact, own })
+    let RecordedInput { location: place, source, tokens, key_tokens, truncation: cut } = read;
+    Ok(RecordedAttention {
+        location: place,
+        source,
+        tokens,
+        key_tokens,
+        truncation: cut,
+        exact,
+        at_model_precision: own,
+    })
 }
 
-fn words(tokenizer: &TextTokenizer, ids: &[u32]) -> Vec<String> {
+fn token_names(tokenizer: &TextTokenizer, ids: &[u32]) -> Vec<String> {
     ids.iter().map(|&id| tokenizer.token(id)).collect()
 }
 
 /// A text with nothing in it has no attention to show.
-fn not_empty(text: &str) -> Result<()> {
+fn check_not_empty(text: &str) -> Result<()> {
     match text.trim().is_empty() {
         true => Err(Error::Setting(tr!("the text to trace is empty", "トレースするテキストが空です"))),
         false => Ok(()),
@@ -168,47 +177,52 @@ impl TextClassifier {
     ///
     /// # Errors
     /// If the text is empty, there is no such layer or head, or the model is a recurrent network.
-    pub fn record(&self, text: &str, place: AttentionPlace) -> Result<RecordedAttention> {
-        self.recorded(text, place, None)
+    pub fn record(&self, text: &str, place: HeadSelection) -> Result<RecordedAttention> {
+        self.record_with_loss(text, place, None)
     }
 
     /// The same, and the gradients of the loss of a class or, without one, of the class that the network holds most probable.
     ///
     /// # Errors
     /// As [`TextClassifier::record`], and if the model does not choose one class, or has none of that name.
-    pub fn record_backward(&self, text: &str, place: AttentionPlace, class: Option<&str>) -> Result<RecordedAttention> {
-        let class = self.class_of_loss(class)?;
-        self.recorded(text, place, Some(class))
+    pub fn record_backward(&self, text: &str, place: HeadSelection, class: Option<&str>) -> Result<RecordedAttention> {
+        let class = self.loss_class(class)?;
+        self.record_with_loss(text, place, Some(class))
     }
 
-    fn recorded(&self, text: &str, place: AttentionPlace, class: Option<Option<u32>>) -> Result<RecordedAttention> {
-        not_empty(text)?;
+    fn record_with_loss(
+        &self,
+        text: &str,
+        place: HeadSelection,
+        class: Option<Option<u32>>,
+    ) -> Result<RecordedAttention> {
+        check_not_empty(text)?;
         let Some(encoder) = self.config.model.body.transformer() else {
             return Err(Error::Setting(tr!(
                 "this model is a recurrent network, which has no attention to trace",
                 "このモデルは再帰型ネットワークで、トレースするアテンションがありません"
             )));
         };
-        let layer = place.check([encoder.num_layers, encoder.num_heads])?;
+        let layer = place.resolve_layer([encoder.num_layers, encoder.num_heads])?;
         let mut of_text = self.tokenizer.encode(text)?.ids;
-        let frame = self.tokenizer.frame();
-        let cut = TextCut::of(self.config.max_tokens(), of_text.len() + frame.len(), false);
-        of_text.truncate(self.framed().window());
-        let ids = frame.around(&of_text);
-        let label = Read {
-            place: ModelPlace { attention: ModelAttention::SelfAttention, layer, head: place.head },
+        let frame = self.tokenizer.special_tokens();
+        let cut = Truncation::of(self.config.max_tokens(), of_text.len() + frame.len(), false);
+        of_text.truncate(self.framing().window_size());
+        let ids = frame.wrap(&of_text);
+        let label = RecordedInput {
+            location: HeadLocation { attention: AttentionKind::SelfAttention, layer, head: place.head },
             source: text.into(),
-            tokens: words(&self.tokenizer, &ids),
+            tokens: token_names(&self.tokenizer, &ids),
             key_tokens: Vec::new(),
-            cut,
+            truncation: cut,
         };
         // What is most probable is so at any precision.
         let chosen = Cell::new(class.flatten());
         recorded(&self.params, self.config.precision, label, |params| {
             let found = match class {
-                None => self.model.record(params, &ids, layer)?.map(|(attention, record)| (attention, record, None)),
+                None => self.model.trace(params, &ids, layer)?.map(|(attention, record)| (attention, record, None)),
                 Some(_) => {
-                    let found = self.model.record_backward(params, &ids, layer, chosen.get())?;
+                    let found = self.model.trace_backward(params, &ids, layer, chosen.get())?;
                     found.map(|(attention, record, loss)| (attention, record, Some(loss)))
                 }
             };
@@ -220,11 +234,15 @@ impl TextClassifier {
             })?;
             chosen.set(loss.as_ref().map(|loss| loss.class));
             let is_behind = layer + 1 == encoder.num_layers;
-            let answer = RecordedAnswer { labels: self.labels().to_vec(), is_behind, record };
-            let answer = self.config.problem.is_one_class().then_some(answer);
-            let step = if self.origin.is_some() { usual_step::fine_tuning(encoder) } else { usual_step::CLASSIFIER };
-            let loss = loss.map(|loss| RecordedLoss::of_class(loss, self.labels(), step));
-            Ok(Recorded { answer, loss, ..Recorded::from(attention) })
+            let answer = RecordedAnswer { labels: self.labels().to_vec(), follows_attention: is_behind, record };
+            let answer = self.config.target.is_one_class().then_some(answer);
+            let step = if self.origin.is_some() {
+                optimizer_defaults::fine_tuning(encoder)
+            } else {
+                optimizer_defaults::CLASSIFIER
+            };
+            let loss = loss.map(|loss| RecordedLoss::for_class(loss, self.labels(), step));
+            Ok(ForwardTrace { answer, loss, ..ForwardTrace::from(attention) })
         })
     }
 }
@@ -236,31 +254,31 @@ impl TextGenerator {
     ///
     /// # Errors
     /// If the text is empty, or there is no such layer or head.
-    pub fn record(&self, text: &str, place: AttentionPlace) -> Result<RecordedAttention> {
-        self.recorded(text, place, false)
+    pub fn record(&self, text: &str, place: HeadSelection) -> Result<RecordedAttention> {
+        self.record_with_loss(text, place, false)
     }
 
     /// The same, and the gradients of the mean loss of the text's tokens, each after those before it.
     ///
     /// # Errors
     /// As [`TextGenerator::record`], and if the text has only one token.
-    pub fn record_backward(&self, text: &str, place: AttentionPlace) -> Result<RecordedAttention> {
-        self.recorded(text, place, true)
+    pub fn record_backward(&self, text: &str, place: HeadSelection) -> Result<RecordedAttention> {
+        self.record_with_loss(text, place, true)
     }
 
-    fn recorded(&self, text: &str, place: AttentionPlace, with_loss: bool) -> Result<RecordedAttention> {
-        not_empty(text)?;
+    fn record_with_loss(&self, text: &str, place: HeadSelection, with_loss: bool) -> Result<RecordedAttention> {
+        check_not_empty(text)?;
         let encoder = &self.config.model.encoder;
-        let layer = place.check([encoder.num_layers, encoder.num_heads])?;
-        let mut ids = self.read(text)?;
-        let cut = TextCut::of(self.config.model.max_length, ids.len(), true);
+        let layer = place.resolve_layer([encoder.num_layers, encoder.num_heads])?;
+        let mut ids = self.encode_prompt(text)?;
+        let cut = Truncation::of(self.config.model.max_length, ids.len(), true);
         ids.drain(..ids.len().saturating_sub(self.config.model.max_length));
-        let label = Read {
-            place: ModelPlace { attention: ModelAttention::Causal, layer, head: place.head },
+        let label = RecordedInput {
+            location: HeadLocation { attention: AttentionKind::Causal, layer, head: place.head },
             source: text.into(),
-            tokens: words(&self.tokenizer, &ids),
+            tokens: token_names(&self.tokenizer, &ids),
             key_tokens: Vec::new(),
-            cut,
+            truncation: cut,
         };
         if with_loss && ids.len() < 2 {
             return Err(Error::Setting(tr!(
@@ -270,13 +288,16 @@ impl TextGenerator {
         }
         recorded(&self.params, self.config.precision, label, |params| {
             if !with_loss {
-                return Ok(self.model.record(params, &ids, layer)?.into());
+                return Ok(self.model.trace(params, &ids, layer)?.into());
             }
-            let (attention, loss, gradients) = self.model.record_backward(params, &ids, layer)?;
-            let step =
-                if self.origin.is_some() { usual_step::fine_tuning(encoder) } else { usual_step::LANGUAGE_MODEL };
-            let loss = RecordedLoss::of_tokens(LossTarget::NextTokens, loss, gradients, step);
-            Ok(Recorded { loss: Some(loss), ..attention.into() })
+            let (attention, loss, gradients) = self.model.trace_backward(params, &ids, layer)?;
+            let step = if self.origin.is_some() {
+                optimizer_defaults::fine_tuning(encoder)
+            } else {
+                optimizer_defaults::LANGUAGE_MODEL
+            };
+            let loss = RecordedLoss::for_tokens(LossTarget::NextTokens, loss, gradients, step);
+            Ok(ForwardTrace { loss: Some(loss), ..attention.into() })
         })
     }
 }
@@ -289,21 +310,21 @@ impl TextEmbedder {
     ///
     /// # Errors
     /// If the text is empty, the model has no layers, or not such a layer or head, or several dense layers follow pooling.
-    pub fn record(&self, text: &str, place: AttentionPlace) -> Result<RecordedAttention> {
-        not_empty(text)?;
+    pub fn record(&self, text: &str, place: HeadSelection) -> Result<RecordedAttention> {
+        check_not_empty(text)?;
         self.check_layers()?;
         let encoder = &self.model().config().encoder;
-        let layer = place.check([encoder.num_layers, encoder.num_heads])?;
-        let encoding = self.tokenizer().encode(&self.as_given(text)?, self.limit())?;
-        let label = Read {
-            place: ModelPlace { attention: ModelAttention::SelfAttention, layer, head: place.head },
+        let layer = place.resolve_layer([encoder.num_layers, encoder.num_heads])?;
+        let encoding = self.tokenizer().encode(&self.preprocess_with_default_prompt(text)?, self.limit())?;
+        let label = RecordedInput {
+            location: HeadLocation { attention: AttentionKind::SelfAttention, layer, head: place.head },
             source: text.into(),
-            tokens: encoding.ids.iter().map(|&id| self.tokenizer().shown(id)).collect(),
+            tokens: encoding.ids.iter().map(|&id| self.tokenizer().display_token(id)).collect(),
             key_tokens: Vec::new(),
-            cut: TextCut::of(encoding.ids.len(), encoding.ids.len() + encoding.cut, false),
+            truncation: Truncation::of(encoding.ids.len(), encoding.ids.len() + encoding.truncated, false),
         };
         recorded(self.params(), self.params().precision(), label, |params| {
-            Recorded::of_encoder(self, params, &encoding, layer)
+            ForwardTrace::from_encoder(self, params, &encoding, layer)
         })
     }
 }
@@ -320,10 +341,10 @@ impl TextTranslator {
         &self,
         source: &str,
         target: Option<&str>,
-        part: TranslatorPart,
-        place: AttentionPlace,
+        part: TranslatorAttention,
+        place: HeadSelection,
     ) -> Result<RecordedAttention> {
-        self.recorded((source, target), part, place, false)
+        self.record_with_loss((source, target), part, place, false)
     }
 
     /// The same, and the gradients of the mean loss of the tokens that are written.
@@ -334,23 +355,23 @@ impl TextTranslator {
         &self,
         source: &str,
         target: Option<&str>,
-        part: TranslatorPart,
-        place: AttentionPlace,
+        part: TranslatorAttention,
+        place: HeadSelection,
     ) -> Result<RecordedAttention> {
-        self.recorded((source, target), part, place, true)
+        self.record_with_loss((source, target), part, place, true)
     }
 
-    fn recorded(
+    fn record_with_loss(
         &self,
         (source, target): (&str, Option<&str>),
-        part: TranslatorPart,
-        place: AttentionPlace,
+        part: TranslatorAttention,
+        place: HeadSelection,
         with_loss: bool,
     ) -> Result<RecordedAttention> {
-        not_empty(source)?;
+        check_not_empty(source)?;
         let model = &self.config.model;
-        let layer = place.check(match part {
-            TranslatorPart::Encoder => [model.encoder.num_layers, model.encoder.num_heads],
+        let layer = place.resolve_layer(match part {
+            TranslatorAttention::Encoder => [model.encoder.num_layers, model.encoder.num_heads],
             _ => [model.num_decoder_layers, model.decoder_num_heads()],
         })?;
         let own = match target {
@@ -358,9 +379,9 @@ impl TextTranslator {
             None => self.translate(&[source], &TranslateOptions::default())?.pop(),
         };
         let text = target.or(own.as_ref().map(|own| own.text())).unwrap_or_default();
-        let (source_ids, _) = self.read(source)?;
+        let (source_ids, _) = self.encode_source(source)?;
         let all = self.tokenizers.source().encode(source)?.ids.len() + 1;
-        let cut = TextCut::of(source_ids.len(), all, false);
+        let cut = Truncation::of(source_ids.len(), all, false);
         let target_ids = self.tokenizers.target.encode(text)?.ids;
         let limit = model.max_length - 1;
         if target_ids.len() > limit {
@@ -371,30 +392,30 @@ impl TextTranslator {
             );
             return Err(Error::Setting(problem));
         }
-        let pair = self.pair(&source_ids, &target_ids);
-        let of_source = words(self.tokenizers.source(), &source_ids);
+        let pair = self.pair_batch(&source_ids, &target_ids);
+        let of_source = token_names(self.tokenizers.source(), &source_ids);
         // The decoder's rows are what it is given: each looks from there to say the next.
-        let of_target = words(&self.tokenizers.target, &pair.input);
+        let of_target = token_names(&self.tokenizers.target, &pair.input);
         let (attention, tokens, key_tokens) = match part {
-            TranslatorPart::Encoder => (ModelAttention::Encoder, of_source, Vec::new()),
-            TranslatorPart::Decoder => (ModelAttention::Decoder, of_target, Vec::new()),
-            TranslatorPart::Cross => (ModelAttention::Cross, of_target, of_source),
+            TranslatorAttention::Encoder => (AttentionKind::Encoder, of_source, Vec::new()),
+            TranslatorAttention::Decoder => (AttentionKind::Decoder, of_target, Vec::new()),
+            TranslatorAttention::Cross => (AttentionKind::Cross, of_target, of_source),
         };
-        let label = Read {
-            place: ModelPlace { attention, layer, head: place.head },
+        let label = RecordedInput {
+            location: HeadLocation { attention, layer, head: place.head },
             source: format!("{source} → {text}"),
             tokens,
             key_tokens,
-            cut,
+            truncation: cut,
         };
         recorded(&self.params, self.config.precision, label, |params| {
             if !with_loss {
-                return Ok(self.model.record(params, &pair, part, layer)?.into());
+                return Ok(self.model.trace(params, &pair, part, layer)?.into());
             }
-            let (attention, loss, gradients) = self.model.record_backward(params, &pair, part, layer)?;
-            let step = usual_step::translator(model.encoder.d_model);
-            let loss = RecordedLoss::of_tokens(LossTarget::Translation, loss, gradients, step);
-            Ok(Recorded { loss: Some(loss), ..attention.into() })
+            let (attention, loss, gradients) = self.model.trace_backward(params, &pair, part, layer)?;
+            let step = optimizer_defaults::translator(model.encoder.d_model);
+            let loss = RecordedLoss::for_tokens(LossTarget::Translation, loss, gradients, step);
+            Ok(ForwardTrace { loss: Some(loss), ..attention.into() })
         })
     }
 }

@@ -26,16 +26,16 @@ pub struct Attribution {
     pub beyond: Vec<WordEffect>,
     /// Of integrated gradients: what the scores add up to, and how nearly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub integral: Option<Integral>,
+    pub integral: Option<PathIntegral>,
     /// Whether the answer rests on the words that the scores rank first, if that was measured
     /// ([`TextClassifier::curves`](crate::TextClassifier::curves)).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub curves: Option<Curves>,
+    pub curves: Option<FaithfulnessCurves>,
 }
 
 /// What scores of integrated gradients add up to: the log-odds of the text, less those of the baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Integral {
+pub struct PathIntegral {
     /// The log-odds where each token of the text has the mean of all embeddings.
     pub baseline: f32,
     /// The log-odds of the text.
@@ -46,7 +46,7 @@ pub struct Integral {
     pub nodes: usize,
 }
 
-impl Integral {
+impl PathIntegral {
     /// The gap as a share of the change of the log-odds; none where these do not change.
     #[must_use]
     pub fn gap_share(&self) -> Option<f32> {
@@ -58,7 +58,7 @@ impl Integral {
 /// How the effect of words is found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Method {
+pub enum AttributionMethod {
     /// The text is read anew without each word (Li, Monroe and Jurafsky 2016).
     #[default]
     LeaveOneOut,
@@ -66,21 +66,23 @@ pub enum Method {
     IntegratedGradients,
 }
 
-impl Method {
+impl AttributionMethod {
     /// As [`Attribution::method`] says it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Method::LeaveOneOut => "leave-one-out",
-            Method::IntegratedGradients => "integrated gradients",
+            AttributionMethod::LeaveOneOut => "leave-one-out",
+            AttributionMethod::IntegratedGradients => "integrated gradients",
         }
     }
 
     /// As [`Attribution::unit`] says it, of log-odds.
     pub(super) fn unit(self) -> &'static str {
         match self {
-            Method::LeaveOneOut => "change in log-odds when the word is removed",
-            Method::IntegratedGradients => "share of the change in log-odds from the mean embedding to the text",
+            AttributionMethod::LeaveOneOut => "change in log-odds when the word is removed",
+            AttributionMethod::IntegratedGradients => {
+                "share of the change in log-odds from the mean embedding to the text"
+            }
         }
     }
 }
@@ -100,16 +102,16 @@ pub struct WordEffect {
 /// What the network, without the n-grams, says of a text of which more and more words are cut out, and of one into which more
 /// and more words are put, the first in an order of words first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Curves {
+pub struct FaithfulnessCurves {
     /// Words cut out, or put in, at each step: from 0 to all.
     pub words: Vec<usize>,
     /// The explanation's order first, then those it is held against.
-    pub orders: Vec<Curve>,
+    pub orders: Vec<OrderCurves>,
 }
 
 /// The curves of one order of words.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Curve {
+pub struct OrderCurves {
     /// Whose order it is: the method of the explanation; `attention` (what a word receives in the last layer, the mean over heads
     /// and queries); `rollout` (the same of rollout up to the last layer); `random`, the mean of five orders.
     pub order: String,

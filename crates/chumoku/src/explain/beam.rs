@@ -1,6 +1,6 @@
 //! The tree of a beam search: every token that was considered at each step, and what became of it.
 
-use crate::decoding::{BeamSearch, Considered, Fate, NextToken};
+use crate::decoding::{BeamCandidate, BeamSearch, CandidateFate, NextTokenModel};
 use crate::nn::Offsets;
 use crate::text::TextTokenizer;
 use crate::{Error, Result, TextGenerator, TextTranslator, TranslateOptions, sorting, tr};
@@ -8,7 +8,7 @@ use ndarray::Array2;
 use serde::Serialize;
 
 /// Tokens that a language model may go on by.
-const MOST_STEPS: usize = 256;
+const MAX_STEPS: usize = 256;
 
 /// Every token that a beam search considered.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -24,7 +24,7 @@ pub struct BeamTree {
     /// The tokens, step by step, of each step those with the highest sums first.
     pub nodes: Vec<BeamNode>,
     /// What was found, the best first.
-    pub found: Vec<FoundText>,
+    pub found: Vec<BeamResult>,
 }
 
 /// A token that was considered.
@@ -41,14 +41,14 @@ pub struct BeamNode {
     /// ln p of all tokens up to it.
     pub log_probability: f64,
     /// What became of it.
-    pub fate: Fate,
+    pub fate: CandidateFate,
     /// What a hypothesis that ended is ranked by: its ln p by the length penalty.
     pub score: Option<f64>,
 }
 
 /// A text that a search found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct FoundText {
+pub struct BeamResult {
     /// Where it ended, as a place in [`BeamTree::nodes`].
     pub node: usize,
     /// The text; of a language model what comes after the text that was given.
@@ -60,7 +60,7 @@ pub struct FoundText {
 }
 
 /// Steps of a search, as they come, become a tree.
-struct Growing<'a> {
+struct BeamTreeBuilder<'a> {
     tokenizer: &'a TextTokenizer,
     end: u32,
     /// Of the hypotheses that are followed the last node.
@@ -70,13 +70,13 @@ struct Growing<'a> {
     nodes: Vec<BeamNode>,
 }
 
-impl Growing<'_> {
-    fn grow(&mut self, considered: &[Considered]) {
+impl BeamTreeBuilder<'_> {
+    fn add_step(&mut self, considered: &[BeamCandidate]) {
         let step = self.live.iter().flatten().next().map_or(1, |&node| self.nodes[node].step + 1);
         let mut live = Vec::new();
         for one in considered {
             let parent = self.live.get(one.hypothesis).copied().flatten();
-            if one.fate == Fate::Followed {
+            if one.fate == CandidateFate::Followed {
                 live.push(Some(self.nodes.len()));
             }
             self.ids.push(one.token);
@@ -85,7 +85,7 @@ impl Growing<'_> {
                 step,
                 token: if one.token == self.end { "[END]".into() } else { self.tokenizer.token(one.token) },
                 probability: one.log_probability.exp(),
-                log_probability: one.sum,
+                log_probability: one.total_log_probability,
                 fate: one.fate,
                 score: one.score,
             });
@@ -105,16 +105,16 @@ impl Growing<'_> {
         found
     }
 
-    fn tree(self, of: (&str, &str), search: &BeamSearch) -> Result<BeamTree> {
+    fn finish(self, of: (&str, &str), search: &BeamSearch) -> Result<BeamTree> {
         let ended = (0..self.nodes.len()).filter_map(|node| Some((node, self.nodes[node].score?)));
         let mut ended: Vec<(usize, f64)> = ended.collect();
-        sorting::by(&mut ended, |a, b| b.1.total_cmp(&a.1));
+        sorting::sort_by(&mut ended, |a, b| b.1.total_cmp(&a.1));
         ended.truncate(search.beam);
         let found = ended.into_iter().map(|(node, score)| {
             let text = self.tokenizer.decode(&self.tokens(node))?;
-            Ok(FoundText { node, text, log_probability: self.nodes[node].log_probability, score })
+            Ok(BeamResult { node, text, log_probability: self.nodes[node].log_probability, score })
         });
-        let found = found.collect::<Result<Vec<FoundText>>>()?;
+        let found = found.collect::<Result<Vec<BeamResult>>>()?;
         Ok(BeamTree {
             model: of.0.into(),
             text: of.1.into(),
@@ -132,12 +132,12 @@ fn tree(
     tokenizer: &TextTokenizer,
     limit: usize,
     of: (&str, &str),
-    run: impl FnOnce(&[usize], &mut dyn FnMut(&[Considered])) -> Result<()>,
+    run: impl FnOnce(&[usize], &mut dyn FnMut(&[BeamCandidate])) -> Result<()>,
 ) -> Result<BeamTree> {
-    let end = search.bounds[1];
-    let mut growing = Growing { tokenizer, end, live: vec![None], ids: Vec::new(), nodes: Vec::new() };
-    run(&[limit], &mut |considered| growing.grow(considered))?;
-    growing.tree(of, search)
+    let end = search.boundary_tokens[1];
+    let mut growing = BeamTreeBuilder { tokenizer, end, live: vec![None], ids: Vec::new(), nodes: Vec::new() };
+    run(&[limit], &mut |considered| growing.add_step(considered))?;
+    growing.finish(of, search)
 }
 
 impl TextTranslator {
@@ -147,37 +147,41 @@ impl TextTranslator {
     /// # Errors
     /// As for [`TextTranslator::translate`].
     pub fn beam_tree(&self, text: &str, name: &str, options: &TranslateOptions) -> Result<BeamTree> {
-        let (ids, _) = self.read(text)?;
+        let (ids, _) = self.encode_source(text)?;
         let search = self.beam_search(options);
-        tree(&search, &self.tokenizers.target, self.limit(ids.len()), (name, text), |limits, told| {
-            let offsets = Offsets::of_lengths([ids.len()]);
-            self.search_told(&self.params, (&ids[..], &offsets), limits, options, told).map(|_| ())
+        tree(&search, &self.tokenizers.target, self.max_target_tokens(ids.len()), (name, text), |limits, told| {
+            let offsets = Offsets::from_lengths([ids.len()]);
+            self.search_observed(&self.params, (&ids[..], &offsets), limits, options, told).map(|_| ())
         })
     }
 }
 
 /// A language model that goes on from a text, read anew at each step.
-struct Continuing<'a> {
-    of: &'a TextGenerator,
+struct ContinuationModel<'a> {
+    generator: &'a TextGenerator,
     prompt: &'a [u32],
     sequences: Vec<Vec<u32>>,
     /// Whether a step was taken: the first token is the search's own, and is not read.
     has_begun: bool,
 }
 
-impl NextToken for Continuing<'_> {
+impl NextTokenModel for ContinuationModel<'_> {
     fn step(&mut self, ids: &[u32], _: &[usize]) -> chumoku_nn::Result<Array2<f32>> {
         if self.has_begun {
             self.sequences.iter_mut().zip(ids).for_each(|(sequence, &id)| sequence.push(id));
         }
         self.has_begun = true;
-        let most = self.of.config.model.max_length;
+        let most = self.generator.config.model.max_length;
         let all: Vec<Vec<u32>> = self.sequences.iter().map(|ids| [self.prompt, ids].concat()).collect();
         let read: Vec<&[u32]> = all.iter().map(|ids| &ids[ids.len().saturating_sub(most)..]).collect();
-        let offsets = Offsets::of_lengths(read.iter().map(|ids| ids.len()));
-        let mut logits = self.of.model.next_logits(&self.of.params, &read.concat(), &offsets)?;
+        let offsets = Offsets::from_lengths(read.iter().map(|ids| ids.len()));
+        let mut logits = self.generator.model.next_logits(&self.generator.params, &read.concat(), &offsets)?;
         // A word that is unknown cannot be written.
-        self.of.tokenizer.unknown().into_iter().for_each(|id| logits.column_mut(id as usize).fill(f32::NEG_INFINITY));
+        self.generator
+            .tokenizer
+            .unknown_id()
+            .into_iter()
+            .for_each(|id| logits.column_mut(id as usize).fill(f32::NEG_INFINITY));
         Ok(logits)
     }
 
@@ -193,18 +197,19 @@ impl TextGenerator {
     /// # Errors
     /// If the beam is 0 or wider than the vocabulary, `steps` is 0 or above 256, or the text cannot be read as tokens.
     pub fn beam_tree(&self, text: &str, name: &str, options: &TranslateOptions, steps: usize) -> Result<BeamTree> {
-        if steps == 0 || steps > MOST_STEPS {
+        if steps == 0 || steps > MAX_STEPS {
             return Err(Error::Setting(tr!(
-                "steps: expected 1 to {MOST_STEPS}, found {steps}",
-                "ステップ数: 1 から {MOST_STEPS} までですが、{steps} です"
+                "steps: expected 1 to {MAX_STEPS}, found {steps}",
+                "ステップ数: 1 から {MAX_STEPS} までですが、{steps} です"
             )));
         }
-        let prompt = self.read(text)?;
-        let bounds = [self.first(), self.end()];
-        let search = BeamSearch { beam: options.beam, length_penalty: options.length_penalty, bounds };
+        let prompt = self.encode_prompt(text)?;
+        let bounds = [self.start_token(), self.end_token()];
+        let search = BeamSearch { beam: options.beam, length_penalty: options.length_penalty, boundary_tokens: bounds };
         tree(&search, &self.tokenizer, steps, (name, text), |limits, told| {
-            let mut model = Continuing { of: self, prompt: &prompt, sequences: vec![Vec::new()], has_begun: false };
-            search.search_told(&mut model, limits, &mut |_, considered| told(considered))?;
+            let mut model =
+                ContinuationModel { generator: self, prompt: &prompt, sequences: vec![Vec::new()], has_begun: false };
+            search.search_observed(&mut model, limits, &mut |_, considered| told(considered))?;
             Ok(())
         })
     }

@@ -1,16 +1,17 @@
 //! Why a text got its class: attention by word, and what each word does to the prediction.
 
-use super::attribution::{Attribution, Integral, Method, WordEffect};
+use super::attention_collector::{AttentionCollector, FramedText, display_word, is_separator};
+use super::attribution::{Attribution, AttributionMethod, PathIntegral, WordEffect};
 use super::columns;
 use super::explanation::{
-    ExplainedKind, Explanation, Halves, LabelProbability, Piece, TextCut, WholeWithoutHead, WithoutHead, Word,
+    EnsembleHeadAblation, EnsembleMembers, Explanation, ExplanationKind, HeadAblation, LabelProbability, Truncation,
+    Word, WordPiece,
 };
-use super::gradients::Paths;
-use super::recorded::{Look, Reading, is_separator, shown_word};
+use super::integrated_gradients::PathIntegrator;
 use crate::blend::Blend;
 use crate::prediction::Prediction;
-use crate::problem::Problem;
-use crate::text::{WordSpan, windows, words_of};
+use crate::prediction_target::PredictionTarget;
+use crate::text::{WordSpan, windows, word_spans};
 use crate::text_classifier::TextClassifier;
 use crate::{Error, Result, inference, sorting, tr};
 use ndarray::Array2;
@@ -28,18 +29,18 @@ pub(super) fn log_odds(p: f64) -> f64 {
 }
 
 /// Both halves of a predictor, and how much each moves the prediction.
-fn parts(
+fn ensemble_members(
     whole: &Prediction,
     blend: Blend,
-    (problem, class): (&Problem, usize),
+    (problem, class): (&PredictionTarget, usize),
     ranked: impl Fn(&[f32]) -> Vec<LabelProbability>,
-) -> Option<Halves> {
+) -> Option<EnsembleMembers> {
     let ngrams = whole.ngrams.as_ref()?;
     let exp = |log_p: &[f32]| log_p.iter().map(|x| x.exp()).collect::<Vec<f32>>();
     // Of the predicted class against the next likeliest, of a label against its absence; both halves' add up to the whole's.
     let order = whole.ranked();
     let halves = [&whole.attention, ngrams];
-    let (weights, moved) = match problem.questions() {
+    let (weights, moved) = match problem.binary_blend() {
         None => {
             let next = order.iter().copied().find(|other| *other != class);
             let moved = |log_p: &Vec<f32>| next.map_or(0.0, |next| log_p[class] - log_p[next]);
@@ -51,7 +52,7 @@ fn parts(
         }
     };
     let [of_attention, of_ngrams] = [weights[0] * moved[0], weights[1] * moved[1]];
-    Some(Halves {
+    Some(EnsembleMembers {
         attention: ranked(&exp(&whole.attention)),
         ngrams: ranked(&exp(ngrams)),
         attention_weight: weights[0] / (weights[0] + weights[1]).max(f32::MIN_POSITIVE),
@@ -61,25 +62,25 @@ fn parts(
 }
 
 /// The score of each word: those of its tokens, added.
-pub(super) fn of_words(of_tokens: &[f64], words: &[WordSpan]) -> impl Iterator<Item = f32> {
+pub(super) fn sum_by_word(of_tokens: &[f64], words: &[WordSpan]) -> impl Iterator<Item = f32> {
     words.iter().map(|word| of_tokens[word.tokens.clone()].iter().sum::<f64>() as f32)
 }
 
 /// What each word of a text does to the prediction for it.
-pub(super) struct Effects {
+pub(super) struct TextEffects {
     pub(super) words: Vec<WordSpan>,
     pub(super) prediction: Prediction,
     /// What is explained.
     pub(super) class: usize,
     /// Of each word, what it does to the network by itself and to the whole; of integrated gradients the first alone.
     pub(super) effects: Vec<[f32; 2]>,
-    pub(super) integral: Option<Integral>,
+    pub(super) integral: Option<PathIntegral>,
 }
 
 impl TextClassifier {
     /// A text without what stands beside it, where the model reads columns.
-    pub(super) fn text_of<'a>(&self, row: &'a str) -> &'a str {
-        if self.config.columns().is_empty() { row } else { chumoku_text::beside::text_of(row) }
+    pub(super) fn text_without_columns<'a>(&self, row: &'a str) -> &'a str {
+        if self.config.columns().is_empty() { row } else { chumoku_text::feature_columns::text_of(row) }
     }
 
     /// Explains the prediction for `text`; `name` is what the model is called in pictures.
@@ -97,7 +98,7 @@ impl TextClassifier {
     /// # Errors
     /// If the text is empty, or cannot be read as tokens.
     pub fn explain(&self, text: &str, name: &str) -> Result<Explanation> {
-        self.explain_by(text, name, Method::LeaveOneOut, &mut |_, _| {})
+        self.explain_with_method(text, name, AttributionMethod::LeaveOneOut, &mut |_, _| {})
     }
 
     /// As [`TextClassifier::explain`], the effect of words by another method; `progress` is told how many words have been left
@@ -109,11 +110,11 @@ impl TextClassifier {
     ///
     /// # Errors
     /// As for [`TextClassifier::explain`].
-    pub fn explain_by(
+    pub fn explain_with_method(
         &self,
         text: &str,
         name: &str,
-        method: Method,
+        method: AttributionMethod,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Explanation> {
         self.explain_label(text, name, (method, None), progress)
@@ -127,27 +128,27 @@ impl TextClassifier {
         &self,
         text: &str,
         name: &str,
-        (method, label): (Method, Option<&str>),
+        (method, label): (AttributionMethod, Option<&str>),
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Explanation> {
-        let own = self.text_of(text);
+        let own = self.text_without_columns(text);
         if own.trim().is_empty() {
             return Err(Error::Setting(tr!("the text to explain is empty", "説明するテキストが空です")));
         }
-        let asked = label.map(|label| self.config.problem.label_to_explain(&self.config.labels, label)).transpose()?;
-        let found = self.effects(text, asked, method, progress)?;
-        let Effects { words: all_words, prediction: whole, class, effects, integral } = found;
-        let Reading { ids, spans: words, tokens, around, tokens_of_text } =
-            Reading::of(own, &self.tokenizer, self.config.max_tokens())?;
-        let read = ids.len() - self.tokenizer.frame().len();
+        let asked = label.map(|label| self.config.target.label_to_explain(&self.config.labels, label)).transpose()?;
+        let found = self.word_effects(text, asked, method, progress)?;
+        let TextEffects { words: all_words, prediction: whole, class, effects, integral } = found;
+        let FramedText { ids, spans: words, tokens, special_names: around, tokens_of_text } =
+            FramedText::read(own, &self.tokenizer, self.config.max_tokens())?;
+        let read = ids.len() - self.tokenizer.special_tokens().len();
         let has_halves = whole.ngrams.is_some();
         let of_class = |prediction: &Prediction| log_odds(prediction.probabilities[class].into());
         let rows = columns::rows_without(self.config.columns(), text);
         let without = self.predict(&rows.iter().map(String::as_str).collect::<Vec<_>>())?;
         let of_columns = without.iter().map(|without| (of_class(&whole) - of_class(without)) as f32);
-        let columns = columns::effects(self.config.columns(), text, of_columns);
+        let columns = columns::column_effects(self.config.columns(), text, of_columns);
         // The n-grams have no gradients.
-        let has_whole = has_halves && method == Method::LeaveOneOut;
+        let has_whole = has_halves && method == AttributionMethod::LeaveOneOut;
         let (of_read, of_rest) = effects.split_at(words.len());
         let [before, after] = around.each_ref().map(Vec::len);
         let nothing = |count: usize| std::iter::repeat_n(0.0, count);
@@ -163,9 +164,9 @@ impl TextClassifier {
 
         // A recurrent network has no attention to show.
         let [layers, heads] = self.config.model.body.transformer().map_or([0; 2], |c| [c.num_layers, c.num_heads]);
-        let mut look = Look::new(&tokens);
-        self.model.each_record(&self.params, &ids, &mut |record| look.add(record))?;
-        let Look { attention, derived, depth, .. } = look;
+        let mut look = AttentionCollector::new(&tokens);
+        self.model.trace_layers(&self.params, &ids, &mut |record| look.add(record))?;
+        let AttentionCollector { attention, derived, depth, .. } = look;
         let labels = &self.config.labels;
         let ranked = |p: &[f32]| {
             let mut all: Vec<LabelProbability> = labels
@@ -173,7 +174,7 @@ impl TextClassifier {
                 .zip(p)
                 .map(|(label, &probability)| LabelProbability { label: label.clone(), probability })
                 .collect();
-            sorting::by(&mut all, |a, b| b.probability.total_cmp(&a.probability));
+            sorting::sort_by(&mut all, |a, b| b.probability.total_cmp(&a.probability));
             all
         };
         let [before, after] = around.map(|names| names.into_iter().map(|text| Word { text, special: true }));
@@ -181,21 +182,21 @@ impl TextClassifier {
         let order: Vec<usize> =
             probabilities.iter().filter_map(|shown| labels.iter().position(|label| *label == shown.label)).collect();
         // The threshold of a number and a label that is asked for stay the same.
-        let stays = self.config.problem.number().is_some() || asked.is_some();
+        let stays = self.config.target.number().is_some() || asked.is_some();
         let told = |most: usize| if stays { class } else { most };
         let without = (0..layers * heads).map(|index| {
             let [layer, head] = [index / heads, index % heads];
-            let prediction = self.predict_without(&[text], &[[layer, head]])?.remove(0);
-            let of_whole = WholeWithoutHead {
+            let prediction = self.predict_without_heads(&[text], &[[layer, head]])?.remove(0);
+            let of_whole = EnsembleHeadAblation {
                 label: labels[told(prediction.class())].clone(),
                 probabilities: order.iter().map(|&class| prediction.probabilities[class]).collect(),
             };
             Ok(match has_halves {
                 false => {
-                    let WholeWithoutHead { label, probabilities } = of_whole;
-                    WithoutHead { layer, head, label, probabilities, whole: None, similarity: None }
+                    let EnsembleHeadAblation { label, probabilities } = of_whole;
+                    HeadAblation { layer, head, label, probabilities, whole: None, similarity: None }
                 }
-                true => WithoutHead {
+                true => HeadAblation {
                     layer,
                     head,
                     label: labels[told(prediction.network_class())].clone(),
@@ -206,21 +207,21 @@ impl TextClassifier {
             })
         });
         let without = without.collect::<Result<_>>()?;
-        let plain = words.iter().map(|word| shown_word(text, word, &self.tokenizer));
+        let plain = words.iter().map(|word| display_word(text, word, &self.tokenizer));
         let pieces = tokens.iter().enumerate().flat_map(|(word, tokens)| tokens.clone().map(move |t| (word, t)));
         Ok(Explanation {
-            kind: ExplainedKind::Classifier,
+            kind: ExplanationKind::Classifier,
             model: name.into(),
             text: own.into(),
-            cut: (read < tokens_of_text).then_some(TextCut { read, tokens: tokens_of_text, is_end: false }),
+            cut: (read < tokens_of_text).then_some(Truncation { read, tokens: tokens_of_text, is_end: false }),
             label: labels[class].clone(),
             similarity: None,
             number: self.estimate(&whole),
-            levels: super::explanation::levels(self.config.tree(), &whole.probabilities, class),
-            exclusive: self.config.problem.is_one_class(),
-            parts: parts(&whole, self.config.blend, (&self.config.problem, class), ranked),
+            levels: super::explanation::level_probabilities(self.config.tree(), &whole.probabilities, class),
+            exclusive: self.config.target.is_one_class(),
+            parts: ensemble_members(&whole, self.config.blend, (&self.config.target, class), ranked),
             probabilities,
-            pieces: pieces.map(|(word, t)| Piece { text: self.tokenizer.token(ids[t]), word }).collect(),
+            pieces: pieces.map(|(word, t)| WordPiece { text: self.tokenizer.token(ids[t]), word }).collect(),
             words: before.chain(plain).chain(after).collect(),
             layers,
             heads,
@@ -245,19 +246,19 @@ impl TextClassifier {
     }
 
     /// What each word of a text does to the prediction for it: to that of `class` or, without, of what is explained of it.
-    pub(super) fn effects(
+    pub(super) fn word_effects(
         &self,
         text: &str,
         class: Option<usize>,
-        method: Method,
+        method: AttributionMethod,
         progress: &mut dyn FnMut(usize, usize),
-    ) -> Result<Effects> {
+    ) -> Result<TextEffects> {
         // Columns beside the text are no words of it.
-        let own = self.text_of(text);
+        let own = self.text_without_columns(text);
         let encoded = self.tokenizer.encode(own)?;
-        let words = words_of(own, &encoded);
+        let words = word_spans(own, &encoded);
         let prediction = self.predict(&[text])?.remove(0);
-        let class = class.unwrap_or_else(|| self.config.problem.questioned(&prediction));
+        let class = class.unwrap_or_else(|| self.config.target.class_to_explain(&prediction));
         // By the network alone, where there are two halves, and by the whole.
         let has_halves = prediction.ngrams.is_some();
         let both = |prediction: &Prediction| {
@@ -266,20 +267,20 @@ impl TextClassifier {
         };
         let with = both(&prediction);
         let (effects, integral) = match method {
-            Method::LeaveOneOut => {
-                let without = self.without_words(text, &words, progress)?;
+            AttributionMethod::LeaveOneOut => {
+                let without = self.predict_without_words(text, &words, progress)?;
                 let effect = |prediction| {
                     let without = both(prediction);
                     [0, 1].map(|half| (with[half] - without[half]) as f32)
                 };
                 (without.iter().map(effect).collect(), None)
             }
-            Method::IntegratedGradients => {
-                let (of_tokens, integral) = Paths::new(self)?.integrate(&encoded.ids, class)?;
-                (of_words(&of_tokens, &words).map(|score| [score, 0.0]).collect(), Some(integral))
+            AttributionMethod::IntegratedGradients => {
+                let (of_tokens, integral) = PathIntegrator::new(self)?.integrate(&encoded.ids, class)?;
+                (sum_by_word(&of_tokens, &words).map(|score| [score, 0.0]).collect(), Some(integral))
             }
         };
-        Ok(Effects { words, prediction, class, effects, integral })
+        Ok(TextEffects { words, prediction, class, effects, integral })
     }
 
     /// The prediction without each word in turn.
@@ -287,15 +288,15 @@ impl TextClassifier {
     /// A text that is read at a time is read anew without the word. Of a longer one only the windows that the word is in are
     /// read anew, without its tokens: all others are as they were, so that the cost grows with the words and not with their
     /// square.
-    pub(super) fn without_words(
+    pub(super) fn predict_without_words(
         &self,
         text: &str,
         words: &[WordSpan],
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Vec<Prediction>> {
         let ids = self.tokenizer.encode(text)?.ids;
-        let windows = windows(ids.len(), self.framed().window());
-        let read = |rows: &[Vec<u32>]| inference::logits(&self.model, &self.params, self.framed(), rows);
+        let windows = windows(ids.len(), self.framing().window_size());
+        let read = |rows: &[Vec<u32>]| inference::logits(&self.model, &self.params, self.framing(), rows);
         let of_windows = match windows.len() {
             1 => None,
             _ => Some(read(&windows.iter().map(|window| ids[window.clone()].to_vec()).collect::<Vec<_>>())?),
@@ -368,7 +369,8 @@ mod tests {
                 let named = |(label, &probability): (&str, &f32)| LabelProbability { label: label.into(), probability };
                 ["a", "b"].into_iter().zip(p).map(named).collect()
             };
-            parts(&whole, Blend { attention: 3.0, ngrams: 1.0 }, (&Problem::OneClass, 0), ranked).unwrap()
+            ensemble_members(&whole, Blend { attention: 3.0, ngrams: 1.0 }, (&PredictionTarget::OneClass, 0), ranked)
+                .unwrap()
         };
         // The network speaks against the class with 3 · ln 2, the n-grams for it with ln 32.
         let found = of([1.0 / 3.0, 2.0 / 3.0], [32.0 / 33.0, 1.0 / 33.0]);

@@ -1,9 +1,9 @@
 //! Estimates the cost of an explanation before it is computed, so that a service can refuse expensive ones.
 
-use super::attribution::Method;
-use super::recorded::Reading;
+use super::attention_collector::FramedText;
+use super::attribution::AttributionMethod;
 use crate::count::CountConfig;
-use crate::text::{windows, words_of};
+use crate::text::{windows, word_spans};
 use crate::{NgramClassifier, Result, TextClassifier, TextEmbedder, TextGenerator, TextTagger, TextTranslator};
 
 /// Estimated cost of an explanation.
@@ -17,29 +17,29 @@ pub struct ExplainCost {
 }
 
 /// Cost of the n-grams of one byte, in multiply-adds that take the same time.
-const NGRAMS_OF_BYTE: u128 = 1000;
+const NGRAM_COST_PER_BYTE: u128 = 1000;
 /// Passes of the deletion and insertion curves: eight orders of words, twenty steps, both curves, half of the text on average.
-const CURVES: usize = 8 * 20;
+const CURVE_PASSES: usize = 8 * 20;
 /// Passes of integrated gradients: eight points of each of 32 parts of the path, backward twice as long as forward.
-const INTEGRATED: usize = 8 * 32 * 3;
+const INTEGRATED_GRADIENT_PASSES: usize = 8 * 32 * 3;
 /// Hypotheses of a translation that is not given.
-const BEAM: usize = 5;
+const BEAM_HYPOTHESES: usize = 5;
 
 /// Multiply-adds of `count` passes over `tokens` tokens each. 0 for a network without layers, which has no explanation.
-fn passes(of: CountConfig, count: usize, tokens: usize) -> u128 {
+fn multiply_adds_of_passes(of: CountConfig, count: usize, tokens: usize) -> u128 {
     let sizes = CountConfig { batch: count.max(1), length: tokens.max(1), ..of };
     sizes.count().map_or(0, |counted| counted.multiply_adds)
 }
 
 /// Numbers in an explanation: attention between words, arrays derived from it, and queries and keys of tokens.
-fn shown([layers, heads]: [usize; 2], words: usize, [tokens, width]: [usize; 2]) -> u128 {
+fn numbers_in_explanation([layers, heads]: [usize; 2], words: usize, [tokens, width]: [usize; 2]) -> u128 {
     let [layers, heads, words, tokens, width] = [layers, heads, words, tokens, width].map(|size| size as u128);
     layers * (2 * heads + 1) * words * words + 2 * layers * tokens * width
 }
 
 /// Cost of reading the n-grams of a text once for each of its words.
-fn ngrams(words: usize, bytes: usize) -> u128 {
-    NGRAMS_OF_BYTE * (words + 1) as u128 * bytes as u128
+fn ngram_cost(words: usize, bytes: usize) -> u128 {
+    NGRAM_COST_PER_BYTE * (words + 1) as u128 * bytes as u128
 }
 
 impl TextClassifier {
@@ -47,26 +47,27 @@ impl TextClassifier {
     ///
     /// # Errors
     /// If the text cannot be read as tokens.
-    pub fn explain_cost(&self, text: &str, method: Method) -> Result<ExplainCost> {
-        let own = self.text_of(text);
+    pub fn explain_cost(&self, text: &str, method: AttributionMethod) -> Result<ExplainCost> {
+        let own = self.text_without_columns(text);
         let encoded = self.tokenizer.encode(own)?;
-        let words = words_of(own, &encoded).len();
+        let words = word_spans(own, &encoded).len();
         let windows = windows(encoded.ids.len(), self.window());
-        let longest = windows.iter().map(|window| window.len()).max().unwrap_or(0) + self.tokenizer.frame().len();
+        let longest =
+            windows.iter().map(|window| window.len()).max().unwrap_or(0) + self.tokenizer.special_tokens().len();
         let [layers, heads, width] =
             self.config.model.body.transformer().map_or([0; 3], |c| [c.num_layers, c.num_heads, c.d_model]);
         let of_words = match method {
-            Method::LeaveOneOut => words + windows.len(),
-            Method::IntegratedGradients => INTEGRATED * windows.len(),
+            AttributionMethod::LeaveOneOut => words + windows.len(),
+            AttributionMethod::IntegratedGradients => INTEGRATED_GRADIENT_PASSES * windows.len(),
         };
         // Each of these reads the whole text.
-        let whole = 2 + self.config.columns().len() + layers * heads + CURVES;
-        let of_network = CountConfig::of_classifier(&self.config.model);
-        let multiply_adds = passes(of_network, of_words + whole * windows.len(), longest);
-        let of_ngrams = if self.has_ngrams() { ngrams(words + whole, own.len()) } else { 0 };
-        let shown_words = words.min(longest) + self.tokenizer.frame().len();
+        let whole = 2 + self.config.columns().len() + layers * heads + CURVE_PASSES;
+        let of_network = CountConfig::for_classifier(&self.config.model);
+        let multiply_adds = multiply_adds_of_passes(of_network, of_words + whole * windows.len(), longest);
+        let of_ngrams = if self.has_ngrams() { ngram_cost(words + whole, own.len()) } else { 0 };
+        let shown_words = words.min(longest) + self.tokenizer.special_tokens().len();
         let of_heads = 2 * (layers * heads * self.labels().len()) as u128;
-        let numbers = shown([layers, heads], shown_words, [longest, width]) + of_heads + words as u128;
+        let numbers = numbers_in_explanation([layers, heads], shown_words, [longest, width]) + of_heads + words as u128;
         Ok(ExplainCost { multiply_adds: multiply_adds + of_ngrams, numbers })
     }
 }
@@ -76,7 +77,7 @@ impl NgramClassifier {
     #[must_use]
     pub fn explain_cost(&self, text: &str) -> ExplainCost {
         let words = crate::ngram::words(self.ngrams.scheme().text_of(text)).len();
-        ExplainCost { multiply_adds: ngrams(words + self.columns().len(), text.len()), numbers: words as u128 }
+        ExplainCost { multiply_adds: ngram_cost(words + self.columns().len(), text.len()), numbers: words as u128 }
     }
 }
 
@@ -90,10 +91,10 @@ impl TextGenerator {
         let encoder = &self.config.model.encoder;
         let [layers, heads, width] = [encoder.num_layers, encoder.num_heads, encoder.d_model];
         let tokens = encoded.ids.len().min(self.config.model.max_length);
-        let words = words_of(text, &encoded).len().min(tokens);
+        let words = word_spans(text, &encoded).len().min(tokens);
         let count = words + layers * heads + 2;
-        let multiply_adds = passes(CountConfig::of_language_model(&self.config.model), count, tokens);
-        Ok(ExplainCost { multiply_adds, numbers: shown([layers, heads], words + 1, [tokens, width]) })
+        let multiply_adds = multiply_adds_of_passes(CountConfig::for_language_model(&self.config.model), count, tokens);
+        Ok(ExplainCost { multiply_adds, numbers: numbers_in_explanation([layers, heads], words + 1, [tokens, width]) })
     }
 }
 
@@ -103,13 +104,14 @@ impl TextEmbedder {
     /// # Errors
     /// If the text cannot be read as tokens.
     pub fn explain_cost(&self, text: &str) -> Result<ExplainCost> {
-        let tokens = self.tokenizer().encode(&self.as_given(text)?, self.limit())?.ids.len();
+        let tokens = self.tokenizer().encode(&self.preprocess_with_default_prompt(text)?, self.limit())?.ids.len();
         let encoder = &self.model().config().encoder;
         let [layers, heads, width] = [encoder.num_layers, encoder.num_heads, encoder.d_model];
         // A word has a token at least.
         let count = tokens + layers * heads + 3;
-        let multiply_adds = passes(CountConfig::of_text_encoder(self.model().config()), count, tokens);
-        Ok(ExplainCost { multiply_adds, numbers: shown([layers, heads], tokens, [tokens, width]) })
+        let multiply_adds =
+            multiply_adds_of_passes(CountConfig::for_text_encoder(self.model().config()), count, tokens);
+        Ok(ExplainCost { multiply_adds, numbers: numbers_in_explanation([layers, heads], tokens, [tokens, width]) })
     }
 }
 
@@ -119,19 +121,19 @@ impl TextTranslator {
     /// # Errors
     /// If a text cannot be read as tokens.
     pub fn explain_cost(&self, source: &str, target: Option<&str>) -> Result<ExplainCost> {
-        let (ids, _) = self.read(source)?;
+        let (ids, _) = self.encode_source(source)?;
         let written = match target {
             Some(target) => self.tokenizers.target.encode(target)?.ids.len().min(self.config.model.max_length),
-            None => self.limit(ids.len()),
+            None => self.max_target_tokens(ids.len()),
         };
         let [layers, heads] = [self.config.model.num_decoder_layers, self.config.model.decoder_num_heads()];
         // One pass for each word and head, and a beam search for each head.
-        let count = ids.len() + (layers * heads + 1) * (1 + BEAM);
-        let sizes = CountConfig::of_translator(&self.config.model);
+        let count = ids.len() + (layers * heads + 1) * (1 + BEAM_HYPOTHESES);
+        let sizes = CountConfig::for_translator(&self.config.model);
         let sizes = CountConfig { target_length: Some(written + 1), ..sizes };
         let pairs = (ids.len() * (written + 1)) as u128;
         let numbers = ((layers * heads + 1) as u128) * pairs + (layers * heads * (written + 1)) as u128;
-        Ok(ExplainCost { multiply_adds: passes(sizes, count, ids.len()), numbers })
+        Ok(ExplainCost { multiply_adds: multiply_adds_of_passes(sizes, count, ids.len()), numbers })
     }
 }
 
@@ -143,18 +145,22 @@ impl TextTagger {
     pub fn explain_cost(&self, text: &str) -> Result<ExplainCost> {
         /// Features of a unit, about.
         const FEATURES: u128 = 40;
-        let units = self.config.unit.cut(text).len() as u128;
+        let units = self.config.unit.split(text).len() as u128;
         let labels = self.tags().count() as u128;
         // Each hidden word costs the label scores of all units, and forward–backward sums over label pairs.
         let of_crf = units * units * labels * (FEATURES + 4 * labels) * if self.has_network() { 3 } else { 1 };
         let of_network = match &self.network {
             None => 0,
             Some(network) => {
-                let read = Reading::of(text, &network.tokenizer, network.config.max_tokens)?;
+                let read = FramedText::read(text, &network.tokenizer, network.config.max_tokens)?;
                 let windows = read.tokens_of_text.div_ceil(network.config.max_tokens.div_ceil(2)).max(1);
                 // Windows overlap by half, so that a word stands in two of them.
                 let count = windows + read.tokens_of_text * if windows > 1 { 2 } else { 1 };
-                passes(CountConfig::of_text_encoder(&network.config.model.encoder), count, read.ids.len())
+                multiply_adds_of_passes(
+                    CountConfig::for_text_encoder(&network.config.model.encoder),
+                    count,
+                    read.ids.len(),
+                )
             }
         };
         Ok(ExplainCost { multiply_adds: of_crf + of_network, numbers: units })

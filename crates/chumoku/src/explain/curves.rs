@@ -1,41 +1,41 @@
 //! Deletion and insertion curves (Petsiuk, Das and Saenko 2018, "RISE: Randomized Input Sampling for Explanation of
 //! Black-box Models"): whether the words that an explanation ranks first are those that the network's answer rests on.
 
-use super::attribution::{Curve, Curves};
+use super::attention_collector::is_separator;
+use super::attribution::{FaithfulnessCurves, OrderCurves};
 use super::explanation::Explanation;
-use super::recorded::is_separator;
-use crate::text::{WordSpan, words_of};
+use crate::text::{WordSpan, word_spans};
 use crate::text_classifier::TextClassifier;
 use crate::{Error, Result, sorting, tr};
 use chumoku_kernels::Philox;
 
 /// Steps of a curve, at most.
-const STEPS: usize = 20;
+const MAX_STEPS: usize = 20;
 /// Random orders that are averaged.
-const RANDOM: u64 = 5;
+const RANDOM_ORDERS: u64 = 5;
 /// Seed of these.
 const SEED: u64 = 0x6375_7276;
 
 /// What orders of words are called that no method of explanation gives.
 pub(super) const LAST_LAYER: &str = "attention";
 pub(super) const ROLLOUT: &str = "rollout";
-pub(super) const AT_RANDOM: &str = "random";
+pub(super) const RANDOM_ORDER: &str = "random";
 
 /// An order of words, or several of which the mean is taken.
-pub(super) struct Order {
+pub(super) struct WordOrder {
     pub(super) name: String,
     pub(super) orders: Vec<Vec<usize>>,
 }
 
-impl Order {
+impl WordOrder {
     /// The largest number first; of equals the first.
-    pub(super) fn of(name: &str, numbers: &[f32]) -> Order {
-        Order { name: name.into(), orders: vec![sorting::falling(numbers)] }
+    pub(super) fn by_score(name: &str, numbers: &[f32]) -> WordOrder {
+        WordOrder { name: name.into(), orders: vec![sorting::argsort_descending(numbers)] }
     }
 
-    pub(super) fn random(words: usize, stream: u64) -> Order {
-        let orders = (0..RANDOM).map(|i| Philox::new(SEED, stream * RANDOM + i).permutation(words));
-        Order { name: AT_RANDOM.into(), orders: orders.collect() }
+    pub(super) fn random(words: usize, stream: u64) -> WordOrder {
+        let orders = (0..RANDOM_ORDERS).map(|i| Philox::new(SEED, stream * RANDOM_ORDERS + i).permutation(words));
+        WordOrder { name: RANDOM_ORDER.into(), orders: orders.collect() }
     }
 }
 
@@ -43,7 +43,7 @@ impl Order {
 ///
 /// # Shapes
 /// `attention` (layers, heads, words, words), `rollout` (layers, words, words) → (words,) each.
-pub(super) fn received([attention, rollout]: [&[f32]; 2], heads: usize, words: usize) -> [Vec<f32>; 2] {
+pub(super) fn attention_received([attention, rollout]: [&[f32]; 2], heads: usize, words: usize) -> [Vec<f32>; 2] {
     let square = words * words;
     [(attention, heads), (rollout, 1)].map(|(maps, heads)| {
         let mut sum = vec![0.0; words];
@@ -55,14 +55,14 @@ pub(super) fn received([attention, rollout]: [&[f32]; 2], heads: usize, words: u
 }
 
 /// The area under a curve over 0 to 1.
-fn area(steps: &[usize], curve: &[f32]) -> f32 {
+fn area_under_curve(steps: &[usize], curve: &[f32]) -> f32 {
     let all = steps.last().map_or(1, |&all| all.max(1)) as f32;
     let parts = steps.windows(2).zip(curve.windows(2));
     parts.map(|(at, p)| (at[1] - at[0]) as f32 / all * 0.5 * (p[0] + p[1])).sum()
 }
 
 /// A text of which some words are left, each with what stands before it.
-fn text_of(text: &str, words: &[WordSpan], is_left: impl Fn(usize) -> bool) -> String {
+fn text_with_words(text: &str, words: &[WordSpan], is_left: impl Fn(usize) -> bool) -> String {
     let mut found = String::new();
     let mut start = 0;
     for (i, word) in words.iter().enumerate() {
@@ -72,7 +72,7 @@ fn text_of(text: &str, words: &[WordSpan], is_left: impl Fn(usize) -> bool) -> S
         start = word.bytes.end;
     }
     // What stands beside the text stays.
-    let beside = &text[chumoku_text::beside::text_of(text).len()..];
+    let beside = &text[chumoku_text::feature_columns::text_of(text).len()..];
     found.trim_start().to_owned() + beside
 }
 
@@ -84,12 +84,12 @@ impl TextClassifier {
     ///
     /// # Errors
     /// If the explanation is not one of this model's.
-    pub fn curves(&self, explanation: &Explanation) -> Result<Curves> {
+    pub fn curves(&self, explanation: &Explanation) -> Result<FaithfulnessCurves> {
         let e = explanation;
-        let given = e.given();
-        let words = words_of(&e.text, &self.tokenizer.encode(&e.text)?);
-        let frame = self.tokenizer.frame();
-        let read = frame.before.len()..e.words.len().saturating_sub(frame.after.len());
+        let given = e.full_row();
+        let words = word_spans(&e.text, &self.tokenizer.encode(&e.text)?);
+        let frame = self.tokenizer.special_tokens();
+        let read = frame.prefix.len()..e.words.len().saturating_sub(frame.suffix.len());
         let class = self.config.labels.iter().position(|label| *label == e.attribution.class);
         let Some(class) = class.filter(|_| read.len() + e.attribution.beyond.len() == words.len()) else {
             return Err(Error::Setting(tr!(
@@ -101,44 +101,46 @@ impl TextClassifier {
         let scores: Vec<f32> = e.attribution.scores[read.clone()].iter().copied().chain(beyond).collect();
         let mut orders = vec![(e.attribution.method.as_str(), scores)];
         if e.layers > 0 && e.attribution.beyond.is_empty() {
-            let of_words = received([&e.attention, &e.derived.rollout], e.heads, e.words.len());
+            let of_words = attention_received([&e.attention, &e.derived.rollout], e.heads, e.words.len());
             orders.extend([LAST_LAYER, ROLLOUT].into_iter().zip(of_words.map(|all| all[read.clone()].to_vec())));
         }
-        self.curves_of(&given, &words, class, &orders, 0)
+        self.curves_of_orders(&given, &words, class, &orders, 0)
     }
 
     /// The curves of orders that are given by numbers, one for each word, and of random ones.
-    pub(super) fn curves_of(
+    pub(super) fn curves_of_orders(
         &self,
         text: &str,
         words: &[WordSpan],
         class: usize,
         numbers: &[(&str, Vec<f32>)],
         stream: u64,
-    ) -> Result<Curves> {
+    ) -> Result<FaithfulnessCurves> {
         // What stands between two texts is not theirs, and stays.
         let places: Vec<usize> =
             (0..words.len()).filter(|&i| !is_separator(text, &words[i], &self.tokenizer)).collect();
         let own = |numbers: &[f32]| places.iter().map(|&i| numbers[i]).collect::<Vec<f32>>();
-        let mut orders: Vec<Order> = numbers.iter().map(|(name, numbers)| Order::of(name, &own(numbers))).collect();
-        orders.push(Order::random(places.len(), stream));
-        let count = places.len().clamp(1, STEPS);
+        let mut orders: Vec<WordOrder> =
+            numbers.iter().map(|(name, numbers)| WordOrder::by_score(name, &own(numbers))).collect();
+        orders.push(WordOrder::random(places.len(), stream));
+        let count = places.len().clamp(1, MAX_STEPS);
         let steps: Vec<usize> = (0..=count).map(|step| (2 * step * places.len() + count) / (2 * count)).collect();
 
         // Nothing cut out, and all; then every step between.
-        let mut texts = vec![text_of(text, words, |_| true), text_of(text, words, |i| !places.contains(&i))];
+        let mut texts =
+            vec![text_with_words(text, words, |_| true), text_with_words(text, words, |i| !places.contains(&i))];
         let mut rank = vec![usize::MAX; words.len()];
         for order in orders.iter().flat_map(|order| &order.orders) {
             order.iter().enumerate().for_each(|(at, &word)| rank[places[word]] = at);
             for &step in &steps[1..count] {
-                texts.push(text_of(text, words, |i| rank[i] >= step));
-                texts.push(text_of(text, words, |i| rank[i] < step || rank[i] == usize::MAX));
+                texts.push(text_with_words(text, words, |i| rank[i] >= step));
+                texts.push(text_with_words(text, words, |i| rank[i] < step || rank[i] == usize::MAX));
             }
         }
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let p: Vec<f32> = self.predict(&texts)?.iter().map(|prediction| prediction.attention[class].exp()).collect();
         let (ends, mut between) = p.split_at(2);
-        let of_order = |Order { name, orders }: Order| {
+        let of_order = |WordOrder { name, orders }: WordOrder| {
             // In f64, so that the mean of equal numbers is that number.
             let mut sums = [vec![0.0; count + 1], vec![0.0; count + 1]];
             for _ in &orders {
@@ -152,12 +154,12 @@ impl TextClassifier {
             }
             let of = |sums: Vec<f64>| sums.iter().map(|sum| (sum / orders.len() as f64) as f32).collect::<Vec<f32>>();
             let curves = sums.map(of);
-            let [deletion_area, insertion_area] = curves.each_ref().map(|curve| area(&steps, curve));
+            let [deletion_area, insertion_area] = curves.each_ref().map(|curve| area_under_curve(&steps, curve));
             let [deletion, insertion] = curves;
-            Curve { order: name, deletion, insertion, deletion_area, insertion_area }
+            OrderCurves { order: name, deletion, insertion, deletion_area, insertion_area }
         };
         let orders = orders.into_iter().map(of_order).collect();
-        Ok(Curves { words: steps, orders })
+        Ok(FaithfulnessCurves { words: steps, orders })
     }
 }
 
@@ -167,9 +169,9 @@ mod tests {
 
     #[test]
     fn areas_are_means_over_the_share_of_words() {
-        assert_eq!(area(&[0, 1, 4], &[1.0, 0.0, 0.0]), 0.125);
-        assert_eq!(area(&[0, 2], &[0.5, 0.5]), 0.5);
-        assert_eq!(area(&[0, 0], &[0.5, 0.5]), 0.0);
+        assert_eq!(area_under_curve(&[0, 1, 4], &[1.0, 0.0, 0.0]), 0.125);
+        assert_eq!(area_under_curve(&[0, 2], &[0.5, 0.5]), 0.5);
+        assert_eq!(area_under_curve(&[0, 0], &[0.5, 0.5]), 0.0);
     }
 
     #[test]
@@ -177,7 +179,7 @@ mod tests {
         // Two layers of two heads over two words.
         let attention: Vec<f32> = [[9.0; 8], [0.0, 1.0, 0.5, 0.5, 0.25, 0.75, 1.0, 0.0]].concat();
         let rollout = [7.0, 7.0, 7.0, 7.0, 0.5, 0.5, 0.0, 1.0];
-        let [last, rolled] = received([&attention, &rollout], 2, 2);
+        let [last, rolled] = attention_received([&attention, &rollout], 2, 2);
         assert_eq!(last, [0.4375, 0.5625]);
         assert_eq!(rolled, [0.25, 0.75]);
     }
@@ -187,16 +189,16 @@ mod tests {
         let text = " so good, they said";
         let word = |bytes: std::ops::Range<usize>| WordSpan { bytes, tokens: 0..1 };
         let words = [word(1..3), word(4..8), word(8..9), word(10..14), word(15..19)];
-        assert_eq!(text_of(text, &words, |_| true), text.trim_start());
-        assert_eq!(text_of(text, &words, |i| i != 0 && i != 3), "good, said");
-        assert_eq!(text_of(text, &words, |_| false), "");
+        assert_eq!(text_with_words(text, &words, |_| true), text.trim_start());
+        assert_eq!(text_with_words(text, &words, |i| i != 0 && i != 3), "good, said");
+        assert_eq!(text_with_words(text, &words, |_| false), "");
     }
 
     #[test]
     fn orders_begin_with_the_largest_number() {
-        assert_eq!(Order::of("x", &[0.5, -2.0, 3.0, 0.5]).orders, [[2, 0, 3, 1]]);
-        let random = Order::random(7, 3);
-        assert_eq!(random.orders.len() as u64, RANDOM);
+        assert_eq!(WordOrder::by_score("x", &[0.5, -2.0, 3.0, 0.5]).orders, [[2, 0, 3, 1]]);
+        let random = WordOrder::random(7, 3);
+        assert_eq!(random.orders.len() as u64, RANDOM_ORDERS);
         for order in &random.orders {
             let mut sorted = order.clone();
             sorted.sort_unstable();

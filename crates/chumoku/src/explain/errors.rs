@@ -1,18 +1,18 @@
 //! What a predictor gets wrong: the surest errors first, each with what its words do, grouped by the words that caused them.
 
-use super::attribution::Method;
-use super::marked::{MarkedWord, marked};
-use super::recorded::is_separator;
+use super::attention_collector::is_separator;
+use super::attribution::AttributionMethod;
+use super::highlighted::{HighlightedWord, highlight};
 use crate::data::Example;
 use crate::text_classifier::TextClassifier;
 use crate::{NgramClassifier, Prediction, Result, sorting};
-use chumoku_text::beside::text_of;
+use chumoku_text::feature_columns::text_of;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A word causes an error if its effect is at least so large a part of the largest of its text, and at least so large.
-const CAUSE: f32 = 0.5;
-const LEAST: f32 = 0.05;
+const CAUSE_SHARE: f32 = 0.5;
+const MIN_EFFECT: f32 = 0.05;
 
 /// What a predictor tells of which errors are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -30,7 +30,7 @@ pub enum ErrorKind {
 
 /// What a predictor gets wrong in rows whose answers are known.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Errors {
+pub struct ErrorAnalysis {
     /// What the model is called.
     pub model: String,
     /// What it tells.
@@ -110,16 +110,16 @@ pub struct ConfidentError {
     pub text: String,
     /// What was told, and what is true.
     #[serde(flatten)]
-    pub told: Told,
+    pub answer: WrongAnswer,
     /// Its words with what each does to the answer: above 0 it speaks for the wrong one, or takes the number further from the true one.
-    pub words: Vec<MarkedWord>,
+    pub words: Vec<HighlightedWord>,
 }
 
 /// What was told wrongly, and what is true.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 #[non_exhaustive]
-pub enum Told {
+pub enum WrongAnswer {
     /// Another class.
     Class {
         /// Its class.
@@ -155,13 +155,13 @@ pub enum Told {
     },
 }
 
-impl Told {
+impl WrongAnswer {
     /// From how large an effect on a word may cause the error.
-    fn least(&self) -> f32 {
+    fn min_effect(&self) -> f32 {
         match self {
-            Told::Class { .. } | Told::Label { .. } => LEAST,
+            WrongAnswer::Class { .. } | WrongAnswer::Label { .. } => MIN_EFFECT,
             // Effects are in the unit of the number.
-            Told::Number { score, low, high, .. } => LEAST * (high - score).max(score - low) as f32,
+            WrongAnswer::Number { score, low, high, .. } => MIN_EFFECT * (high - score).max(score - low) as f32,
         }
     }
 }
@@ -173,17 +173,17 @@ impl ConfidentError {
     pub fn causes(&self) -> Vec<usize> {
         let effect = |i: usize| self.words[i].effect.unwrap_or(0.0);
         let mut found: Vec<usize> =
-            (0..self.words.len()).filter(|&i| effect(i) >= self.told.least() && effect(i) > 0.0).collect();
-        sorting::by(&mut found, |&a, &b| effect(b).total_cmp(&effect(a)));
+            (0..self.words.len()).filter(|&i| effect(i) >= self.answer.min_effect() && effect(i) > 0.0).collect();
+        sorting::sort_by(&mut found, |&a, &b| effect(b).total_cmp(&effect(a)));
         let most = found.first().map_or(0.0, |&first| effect(first));
-        found.retain(|&i| effect(i) >= CAUSE * most);
+        found.retain(|&i| effect(i) >= CAUSE_SHARE * most);
         found
     }
 }
 
 /// The errors by the word that caused most of them, then by the one that caused most of the rest, and so on; and those that are
 /// left when no word caused two.
-pub(super) fn grouped(errors: &[ConfidentError]) -> (Vec<ErrorGroup>, Vec<usize>) {
+pub(super) fn group_by_cause(errors: &[ConfidentError]) -> (Vec<ErrorGroup>, Vec<usize>) {
     let causes = |error: &ConfidentError| -> BTreeMap<String, f32> {
         let mut found = BTreeMap::new();
         for i in error.causes() {
@@ -215,27 +215,27 @@ pub(super) fn grouped(errors: &[ConfidentError]) -> (Vec<ErrorGroup>, Vec<usize>
 }
 
 /// What is known of a model beside its answers.
-struct Asked<'a> {
+struct ErrorContext<'a> {
     model: &'a str,
     labels: &'a [String],
-    method: Method,
+    method: AttributionMethod,
     is_network_alone: bool,
 }
 
 /// The errors among the predictions of `examples`, of which the `top` surest are explained.
-fn find(
-    asked: Asked<'_>,
+fn find_errors(
+    asked: ErrorContext<'_>,
     examples: &[Example],
     predictions: &[Prediction],
     top: usize,
-    mut words: impl FnMut(&str) -> Result<Vec<MarkedWord>>,
+    mut words: impl FnMut(&str) -> Result<Vec<HighlightedWord>>,
     progress: &mut dyn FnMut(usize, usize),
-) -> Result<Errors> {
-    let Asked { model, labels, method, is_network_alone } = asked;
+) -> Result<ErrorAnalysis> {
+    let ErrorContext { model, labels, method, is_network_alone } = asked;
     let mut wrong: Vec<(&Example, &Prediction)> =
         examples.iter().zip(predictions).filter(|(example, p)| labels[p.class()] != example.label).collect();
     let sure = |p: &Prediction| p.probabilities[p.class()];
-    sorting::by(&mut wrong, |a, b| sure(b.1).total_cmp(&sure(a.1)));
+    sorting::sort_by(&mut wrong, |a, b| sure(b.1).total_cmp(&sure(a.1)));
 
     let mut of_class: BTreeMap<&str, usize> = BTreeMap::new();
     examples.iter().for_each(|example| *of_class.entry(&example.label).or_default() += 1);
@@ -250,7 +250,7 @@ fn find(
             of: of_class[truth],
         })
         .collect();
-    sorting::by_key(&mut confusions, |confusion| std::cmp::Reverse(confusion.rows));
+    sorting::sort_by_key(&mut confusions, |confusion| std::cmp::Reverse(confusion.rows));
 
     let shown = &wrong[..top.min(wrong.len())];
     let mut errors = Vec::with_capacity(shown.len());
@@ -260,7 +260,7 @@ fn find(
         errors.push(ConfidentError {
             line: example.line,
             text: text_of(&example.text).to_owned(),
-            told: Told::Class {
+            answer: WrongAnswer::Class {
                 truth: example.label.clone(),
                 answer: labels[p.class()].clone(),
                 probability: sure(p),
@@ -270,9 +270,9 @@ fn find(
         });
     }
     progress(shown.len(), shown.len());
-    let (groups, alone) = grouped(&errors);
+    let (groups, alone) = group_by_cause(&errors);
     let rows = examples.len();
-    Ok(Errors {
+    Ok(ErrorAnalysis {
         model: model.into(),
         rows,
         wrong: wrong.len(),
@@ -284,7 +284,7 @@ fn find(
         groups,
         alone,
         errors,
-        ..Errors::default()
+        ..ErrorAnalysis::default()
     })
 }
 
@@ -305,26 +305,31 @@ impl TextClassifier {
         examples: &[Example],
         name: &str,
         top: usize,
-        method: Method,
+        method: AttributionMethod,
         progress: &mut dyn FnMut(usize, usize),
-    ) -> Result<Errors> {
+    ) -> Result<ErrorAnalysis> {
         let predictions = self.predict(&texts(examples))?;
-        let is_network_alone = method == Method::IntegratedGradients && self.has_ngrams();
-        let asked = Asked { model: name, labels: &self.config.labels, method, is_network_alone };
-        let words = |text: &str| self.marked_effects(text, None, method);
-        find(asked, examples, &predictions, top, words, progress)
+        let is_network_alone = method == AttributionMethod::IntegratedGradients && self.has_ngrams();
+        let asked = ErrorContext { model: name, labels: &self.config.labels, method, is_network_alone };
+        let words = |text: &str| self.highlighted_effects(text, None, method);
+        find_errors(asked, examples, &predictions, top, words, progress)
     }
 }
 
 impl TextClassifier {
     /// The words of a text with what each does to `class` or, where none is given, to what is explained of the text.
-    pub(super) fn marked_effects(&self, text: &str, class: Option<usize>, method: Method) -> Result<Vec<MarkedWord>> {
-        let found = self.effects(text, class, method, &mut |_, _| {})?;
-        let which = usize::from(method == Method::LeaveOneOut);
+    pub(super) fn highlighted_effects(
+        &self,
+        text: &str,
+        class: Option<usize>,
+        method: AttributionMethod,
+    ) -> Result<Vec<HighlightedWord>> {
+        let found = self.word_effects(text, class, method, &mut |_, _| {})?;
+        let which = usize::from(method == AttributionMethod::LeaveOneOut);
         // Columns beside the text are no words of it.
-        let text = self.text_of(text);
+        let text = self.text_without_columns(text);
         let own = found.words.iter().zip(&found.effects).filter(|(word, _)| !is_separator(text, word, &self.tokenizer));
-        Ok(marked(text, own.map(|(word, both)| (word.bytes.clone(), both[which]))))
+        Ok(highlight(text, own.map(|(word, both)| (word.bytes.clone(), both[which]))))
     }
 }
 
@@ -339,12 +344,12 @@ impl NgramClassifier {
         name: &str,
         top: usize,
         progress: &mut dyn FnMut(usize, usize),
-    ) -> Result<Errors> {
+    ) -> Result<ErrorAnalysis> {
         let predictions = self.predict(&texts(examples))?;
-        let (labels, method) = (&self.config.labels[..], Method::LeaveOneOut);
-        let asked = Asked { model: name, labels, method, is_network_alone: false };
-        let words = |text: &str| Ok(self.explain(text, name)?.marked_words());
-        find(asked, examples, &predictions, top, words, progress)
+        let (labels, method) = (&self.config.labels[..], AttributionMethod::LeaveOneOut);
+        let asked = ErrorContext { model: name, labels, method, is_network_alone: false };
+        let words = |text: &str| Ok(self.explain(text, name)?.highlighted_words());
+        find_errors(asked, examples, &predictions, top, words, progress)
     }
 }
 
@@ -353,12 +358,15 @@ mod tests {
     use super::*;
 
     fn error(probability: f32, words: &[(&str, f32)]) -> ConfidentError {
-        let marked =
-            |&(text, effect): &(&str, f32)| MarkedWord { text: text.into(), effect: Some(effect), is_spaced: true };
+        let marked = |&(text, effect): &(&str, f32)| HighlightedWord {
+            text: text.into(),
+            effect: Some(effect),
+            is_spaced: true,
+        };
         ConfidentError {
             line: 1,
             text: String::new(),
-            told: Told::Class {
+            answer: WrongAnswer::Class {
                 truth: "a".into(),
                 answer: "b".into(),
                 probability,
@@ -386,14 +394,14 @@ mod tests {
             error(0.94, &[("room", 2.0)]),
             error(0.93, &[("fine", -2.0)]),
         ];
-        let (groups, alone) = grouped(&errors);
+        let (groups, alone) = group_by_cause(&errors);
         let found: Vec<(&str, &[usize])> =
             groups.iter().map(|group| (group.word.as_str(), &group.errors[..])).collect();
         // "bad" caused two, one of which "not" has already.
         assert_eq!(found, [("not", &[0, 3, 4][..]), ("room", &[2, 5])]);
         assert_eq!(alone, [1, 6]);
         // A word twice in one text caused one error.
-        let (groups, alone) = grouped(&[error(0.9, &[("no", 1.0), ("no", 1.0)]), error(0.8, &[("yes", 1.0)])]);
+        let (groups, alone) = group_by_cause(&[error(0.9, &[("no", 1.0), ("no", 1.0)]), error(0.8, &[("yes", 1.0)])]);
         assert!(groups.is_empty());
         assert_eq!(alone, [0, 1]);
     }

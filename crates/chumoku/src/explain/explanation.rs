@@ -10,9 +10,9 @@ use crate::number::Estimate;
 use crate::tr;
 
 use super::attribution::Attribution;
-use super::chance::Shape;
 use super::columns::ColumnEffect;
-use super::roles::{HeadStatistics, statistics};
+use super::random_heads::HeadShape;
+use super::roles::{HeadStatistics, head_statistics};
 
 /// One text, the prediction for it, and what the model looked at.
 ///
@@ -29,14 +29,14 @@ use super::roles::{HeadStatistics, statistics};
 pub struct Explanation {
     /// What kind of model it is of.
     #[serde(default)]
-    pub kind: ExplainedKind,
+    pub kind: ExplanationKind,
     /// Name of the model's folder, without its path.
     pub model: String,
     /// The text as it was given.
     pub text: String,
     /// If the text is longer than what the model reads at a time: what the words and their attention are of.
     #[serde(default)]
-    pub cut: Option<TextCut>,
+    pub cut: Option<Truncation>,
     /// The predicted class; of a language model, the token that it says comes next; of an encoder, the text that this one
     /// is held against, which may be itself.
     pub label: String,
@@ -53,12 +53,12 @@ pub struct Explanation {
     /// Every class with its probability, most probable first; of a language model, the likeliest tokens; of an encoder none.
     pub probabilities: Vec<LabelProbability>,
     /// Whether the classes exclude each other, so that their probabilities sum to 1; labels may not.
-    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    #[serde(default = "default_true", skip_serializing_if = "is_true")]
     pub exclusive: bool,
     /// What the two halves of the predictor say by themselves, where there are two.
-    pub parts: Option<Halves>,
+    pub parts: Option<EnsembleMembers>,
     /// The sub-word tokens in order; the first is the special token `[CLS]`.
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<WordPiece>,
     /// The words in order. A special token stands among them as a word of its own.
     pub words: Vec<Word>,
     /// Number of layers; 0, and no heads, for a model without attention.
@@ -75,13 +75,13 @@ pub struct Explanation {
     pub joining: String,
     /// What is derived from the weights.
     #[serde(default)]
-    pub derived: Derived,
+    pub derived: DerivedAttention,
     /// Queries and keys, for looking into scores; none where they are more than products of these.
     #[serde(default)]
-    pub depth: Option<Depth>,
+    pub depth: Option<QueriesAndKeys>,
     /// The prediction with each head switched off in turn, layer by layer; may be empty.
     #[serde(default)]
-    pub without: Vec<WithoutHead>,
+    pub without: Vec<HeadAblation>,
     /// What each word does to the prediction.
     pub attribution: Attribution,
     /// What each column beside the text does to it, where the model reads any.
@@ -89,12 +89,12 @@ pub struct Explanation {
     pub columns: Vec<ColumnEffect>,
 }
 
-fn yes() -> bool {
+fn default_true() -> bool {
     true
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
-fn is_yes(x: &bool) -> bool {
+fn is_true(x: &bool) -> bool {
     *x
 }
 
@@ -103,7 +103,7 @@ fn is_yes(x: &bool) -> bool {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum ExplainedKind {
+pub enum ExplanationKind {
     /// A classifier.
     #[default]
     Classifier,
@@ -117,7 +117,7 @@ pub enum ExplainedKind {
 
 /// What is derived from attention weights: no head computed these numbers. Empty, or with rows that sum to 1.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Derived {
+pub struct DerivedAttention {
     /// `α_ij ‖v_j W_O‖`, shared out again in each row (Kobayashi et al. 2020): (layers, heads, words, words).
     pub value_weighted: Vec<f32>,
     /// Up to each layer, the product of `½ A + ½ I`, A the mean over heads (Abnar and Zuidema 2020): (layers, words,
@@ -127,7 +127,7 @@ pub struct Derived {
 
 /// What the scores are made of: `scale · q·k − slope · |i − j|`, softmax over each row of tokens.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Depth {
+pub struct QueriesAndKeys {
     /// The factor of the products, 1/√d_k as a rule.
     pub scale: f64,
     /// ALiBi's slope of each head, by layer, if it has them.
@@ -143,7 +143,7 @@ pub struct Depth {
 /// What the model would say without one head: of a predictor of two halves, what the network by itself would; of an
 /// encoder a cosine alone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct WithoutHead {
+pub struct HeadAblation {
     /// The layer, from 0.
     pub layer: usize,
     /// The head, from 0.
@@ -154,7 +154,7 @@ pub struct WithoutHead {
     pub probabilities: Vec<f32>,
     /// What the whole predictor would say, with the half that has no heads, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub whole: Option<WholeWithoutHead>,
+    pub whole: Option<EnsembleHeadAblation>,
     /// What [`Explanation::similarity`] would be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub similarity: Option<f32>,
@@ -162,7 +162,7 @@ pub struct WithoutHead {
 
 /// What a predictor of two halves would say without one head.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct WholeWithoutHead {
+pub struct EnsembleHeadAblation {
     /// What is then predicted.
     pub label: String,
     /// In the order of [`Explanation::probabilities`].
@@ -179,14 +179,18 @@ pub struct LabelProbability {
 }
 
 /// The nodes down to a class with their probabilities, where classes stand in a tree.
-pub(super) fn levels(tree: Option<&Hierarchy>, probabilities: &[f32], class: usize) -> Vec<LabelProbability> {
+pub(super) fn level_probabilities(
+    tree: Option<&Hierarchy>,
+    probabilities: &[f32],
+    class: usize,
+) -> Vec<LabelProbability> {
     let found = tree.map_or_else(Vec::new, |tree| tree.levels(probabilities, class));
     found.into_iter().map(|(label, probability)| LabelProbability { label: label.into(), probability }).collect()
 }
 
 /// What the two halves of a predictor, attention and n-grams, say by themselves.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Halves {
+pub struct EnsembleMembers {
     /// Probabilities of the half that uses attention.
     pub attention: Vec<LabelProbability>,
     /// Probabilities of the half that counts n-grams.
@@ -204,7 +208,7 @@ pub struct Halves {
 
 /// A sub-word token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Piece {
+pub struct WordPiece {
     /// The token as the tokenizer writes it.
     pub text: String,
     /// Index into [`Explanation::words`] of the word it is a piece of.
@@ -228,7 +232,7 @@ pub struct ExplanationError {
 
 /// A text of more tokens than a model reads at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TextCut {
+pub struct Truncation {
     /// Tokens that were read.
     pub read: usize,
     /// Tokens of the text.
@@ -237,18 +241,18 @@ pub struct TextCut {
     pub is_end: bool,
 }
 
-impl TextCut {
+impl Truncation {
     /// If a text has more tokens than are read.
-    pub(crate) fn of(read: usize, tokens: usize, is_end: bool) -> Option<TextCut> {
-        (tokens > read).then_some(TextCut { read, tokens, is_end })
+    pub(crate) fn of(read: usize, tokens: usize, is_end: bool) -> Option<Truncation> {
+        (tokens > read).then_some(Truncation { read, tokens, is_end })
     }
 }
 
-impl TextCut {
+impl Truncation {
     /// A sentence.
     #[must_use]
-    pub fn to_text(&self, lang: Lang) -> String {
-        let TextCut { read, tokens, is_end } = *self;
+    pub fn describe(&self, lang: Lang) -> String {
+        let Truncation { read, tokens, is_end } = *self;
         match (lang, is_end) {
             (Lang::En, false) => {
                 format!("The text is longer than the model reads: the first {read} of {tokens} tokens are traced.")
@@ -293,20 +297,22 @@ impl Explanation {
         // A word of no token, which no model reads, counts as one.
         tokens.iter_mut().for_each(|count| *count = (*count).max(1));
         let dim = self.depth.as_ref().map_or(32, |depth| depth.dim);
-        let shape = Shape { tokens, dim, causal: self.causal };
+        let shape = HeadShape { tokens, dim, causal: self.causal };
         let heads = (0..self.layers).flat_map(|layer| (0..self.heads).map(move |head| [layer, head]));
         let seen = |query: usize| if self.causal { query + 1 } else { n };
-        heads.map(|[layer, head]| statistics([layer, head], &shape, |i| &self.row(layer, head, i)[..seen(i)])).collect()
+        heads
+            .map(|[layer, head]| head_statistics([layer, head], &shape, |i| &self.row(layer, head, i)[..seen(i)]))
+            .collect()
     }
 
     /// The text with what stands beside it, as the model was given it.
     #[must_use]
-    pub fn given(&self) -> String {
+    pub fn full_row(&self) -> String {
         match self.columns.is_empty() {
             true => self.text.clone(),
             false => {
                 let values: Vec<&str> = self.columns.iter().map(|column| column.value.as_str()).collect();
-                chumoku_text::beside::join(&self.text, &values)
+                chumoku_text::feature_columns::join(&self.text, &values)
             }
         }
     }
@@ -320,13 +326,13 @@ impl Explanation {
 
     /// Of an encoder, whether the text is held against itself.
     #[must_use]
-    pub fn is_against_itself(&self) -> bool {
-        self.kind == ExplainedKind::Encoder && self.label == self.text
+    pub fn is_compared_with_itself(&self) -> bool {
+        self.kind == ExplanationKind::Encoder && self.label == self.text
     }
 
     /// How the probability of the predicted class changes without a head, the network's own; of an encoder, the cosine.
     #[must_use]
-    pub fn effect_of_head(&self, layer: usize, head: usize) -> Option<f32> {
+    pub fn head_effect(&self, layer: usize, head: usize) -> Option<f32> {
         let without = self.without.iter().find(|w| [w.layer, w.head] == [layer, head])?;
         if let Some(similarity) = self.similarity {
             return Some(without.similarity? - similarity);
@@ -360,12 +366,12 @@ impl Explanation {
             attention: Vec::new(),
             causal: self.causal,
             joining: self.joining.clone(),
-            derived: Derived::default(),
-            depth: self.depth.as_ref().map(|depth| Depth {
+            derived: DerivedAttention::default(),
+            depth: self.depth.as_ref().map(|depth| QueriesAndKeys {
                 scale: depth.scale,
                 slopes: depth.slopes.clone(),
                 dim: depth.dim,
-                ..Depth::default()
+                ..QueriesAndKeys::default()
             }),
             without: self.without.clone(),
             attribution: self.attribution.clone(),

@@ -1,25 +1,25 @@
 //! Which explanations a model's answers bear out, over many texts: by how much, and whether attention is one of them.
 
-use super::attribution::{Curves, Method};
-use super::classifier::{log_odds, of_words};
-use super::curves::{LAST_LAYER, ROLLOUT, received};
-use super::gradients::{Paths, SMALLEST};
-use super::recorded::{Look, Reading};
+use super::attention_collector::{AttentionCollector, FramedText};
+use super::attribution::{AttributionMethod, FaithfulnessCurves};
+use super::classifier::{log_odds, sum_by_word};
+use super::curves::{LAST_LAYER, ROLLOUT, attention_received};
+use super::integrated_gradients::{NEGLIGIBLE_GAP, PathIntegrator};
 use crate::lang::Lang;
-use crate::text::{windows, words_of};
+use crate::text::{windows, word_spans};
 use crate::text_classifier::TextClassifier;
 use crate::{Error, Result, tr};
 use chumoku_kernels::Philox;
 use serde::Serialize;
 
 /// Texts that are explained, at most.
-const MOST: usize = 100;
+const MAX_TEXTS: usize = 100;
 /// Resamples of the intervals.
 const RESAMPLES: u64 = 1000;
 
 /// A mean with its 95 % interval, from resampled texts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Mean {
+pub struct MeanInterval {
     /// The mean.
     pub mean: f32,
     /// The lower end.
@@ -30,15 +30,15 @@ pub struct Mean {
 
 /// What orders of words by one method come to.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Faith {
+pub struct MethodFaithfulness {
     /// As [`Curve::order`](super::Curve::order).
     pub order: String,
     /// Mean area under the deletion curve: the smaller, the better.
-    pub deletion: Mean,
+    pub deletion: MeanInterval,
     /// Mean area under the insertion curve: the larger, the better.
-    pub insertion: Mean,
+    pub insertion: MeanInterval,
     /// Insertion less deletion, minus that of random orders of the same texts.
-    pub gain: Mean,
+    pub gain: MeanInterval,
 }
 
 /// How far the network's answers bear out each way to explain them.
@@ -53,11 +53,11 @@ pub struct Faithfulness {
     /// The seed of the sample.
     pub seed: u64,
     /// By method, random orders last.
-    pub orders: Vec<Faith>,
+    pub orders: Vec<MethodFaithfulness>,
     /// The method that gains most, of leave-one-out and integrated gradients.
     pub best: String,
     /// What attention gains by what that method does; none without attention, or where that method gains nothing.
-    pub attention_share: Option<Mean>,
+    pub attention_share: Option<MeanInterval>,
     /// The largest completeness gap of integrated gradients as a share of the change, of those above 0.001.
     pub largest_gap: f32,
 }
@@ -74,14 +74,14 @@ impl TextClassifier {
         seed: u64,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Faithfulness> {
-        let mut paths = Paths::new(self)?;
+        let mut paths = PathIntegrator::new(self)?;
         let mut sample: Vec<usize> = Philox::new(seed, 0).permutation(texts.len());
-        sample.truncate(MOST);
+        sample.truncate(MAX_TEXTS);
         sample.sort_unstable();
         let (mut curves, mut largest_gap) = (Vec::new(), 0.0f32);
         for (done, &row) in sample.iter().enumerate() {
             progress(done, sample.len());
-            curves.extend(self.curves_of_all(texts[row], row as u64, &mut paths, &mut largest_gap)?);
+            curves.extend(self.curves_by_method(texts[row], row as u64, &mut paths, &mut largest_gap)?);
         }
         progress(sample.len(), sample.len());
         if curves.is_empty() {
@@ -91,52 +91,53 @@ impl TextClassifier {
                 sample.len()
             )));
         }
-        let found = compare(&curves, seed);
+        let found = compare_methods(&curves, seed);
         Ok(Faithfulness { of: texts.len(), unfit: sample.len() - curves.len(), largest_gap, ..found })
     }
 
     /// The curves of one text by every method; none if it is unfit.
-    fn curves_of_all(
+    fn curves_by_method(
         &self,
         text: &str,
         row: u64,
-        paths: &mut Paths<'_>,
+        paths: &mut PathIntegrator<'_>,
         largest_gap: &mut f32,
-    ) -> Result<Option<Curves>> {
+    ) -> Result<Option<FaithfulnessCurves>> {
         let encoded = self.tokenizer.encode(text)?;
-        let words = words_of(self.text_of(text), &encoded);
+        let words = word_spans(self.text_without_columns(text), &encoded);
         if words.len() < 2 || windows(encoded.ids.len(), self.window()).len() > 1 {
             return Ok(None);
         }
         let whole = self.predict(&[text])?.remove(0);
-        let class = self.config.problem.questioned(&whole);
+        let class = self.config.target.class_to_explain(&whole);
         let odds = |log_p: &[f32]| log_odds(f64::from(log_p[class]).exp());
         let with = odds(&whole.attention);
-        let without = self.without_words(text, &words, &mut |_, _| {})?;
+        let without = self.predict_without_words(text, &words, &mut |_, _| {})?;
         let left_out = without.iter().map(|without| (with - odds(&without.attention)) as f32);
         let (of_tokens, integral) = paths.integrate(&encoded.ids, class)?;
         // Of a change of hardly anything a gap of nothing is a large share.
-        if let Some(share) = integral.gap_share().filter(|_| integral.gap > SMALLEST as f32) {
+        if let Some(share) = integral.gap_share().filter(|_| integral.gap > NEGLIGIBLE_GAP as f32) {
             *largest_gap = largest_gap.max(share);
         }
         let mut orders = vec![
-            (Method::LeaveOneOut.name(), left_out.collect::<Vec<f32>>()),
-            (Method::IntegratedGradients.name(), of_words(&of_tokens, &words).collect()),
+            (AttributionMethod::LeaveOneOut.name(), left_out.collect::<Vec<f32>>()),
+            (AttributionMethod::IntegratedGradients.name(), sum_by_word(&of_tokens, &words).collect()),
         ];
         if let Some(encoder) = self.config.model.body.transformer() {
-            let Reading { ids, tokens, around, .. } = Reading::of(text, &self.tokenizer, self.config.max_tokens())?;
-            let mut look = Look::new(&tokens);
-            self.model.each_record(&self.params, &ids, &mut |record| look.add(record))?;
-            let all = received([&look.attention, &look.derived.rollout], encoder.num_heads, tokens.len());
+            let FramedText { ids, tokens, special_names: around, .. } =
+                FramedText::read(text, &self.tokenizer, self.config.max_tokens())?;
+            let mut look = AttentionCollector::new(&tokens);
+            self.model.trace_layers(&self.params, &ids, &mut |record| look.add(record))?;
+            let all = attention_received([&look.attention, &look.derived.rollout], encoder.num_heads, tokens.len());
             let own = around[0].len()..tokens.len() - around[1].len();
             orders.extend([LAST_LAYER, ROLLOUT].into_iter().zip(all.map(|all| all[own.clone()].to_vec())));
         }
-        self.curves_of(text, &words, class, &orders, row).map(Some)
+        self.curves_of_orders(text, &words, class, &orders, row).map(Some)
     }
 }
 
 /// The figures of all texts' curves.
-fn compare(curves: &[Curves], seed: u64) -> Faithfulness {
+fn compare_methods(curves: &[FaithfulnessCurves], seed: u64) -> Faithfulness {
     let names: Vec<&str> = curves[0].orders.iter().map(|curve| curve.order.as_str()).collect();
     // [deletion, insertion, gain] of each text, by method.
     let of_method = |method: usize| -> Vec<[f64; 3]> {
@@ -163,15 +164,15 @@ fn compare(curves: &[Curves], seed: u64) -> Faithfulness {
         let mut found: Vec<f64> = resamples.iter().map(|rows| of(rows)).collect();
         found.sort_by(f64::total_cmp);
         let at = |share: f64| found[(share * (found.len() - 1) as f64).round() as usize] as f32;
-        Mean { mean: of(&every) as f32, low: at(0.025), high: at(0.975) }
+        MeanInterval { mean: of(&every) as f32, low: at(0.025), high: at(0.975) }
     };
     let figure = |method: usize, which: usize| interval(&|rows| mean(&|row| all[method][row][which], rows));
-    let orders: Vec<Faith> = names
+    let orders: Vec<MethodFaithfulness> = names
         .iter()
         .enumerate()
         .map(|(method, name)| {
             let [deletion, insertion, gain] = [0, 1, 2].map(|which| figure(method, which));
-            Faith { order: (*name).into(), deletion, insertion, gain }
+            MethodFaithfulness { order: (*name).into(), deletion, insertion, gain }
         })
         .collect();
     let best = usize::from(orders[1].gain.mean > orders[0].gain.mean);
@@ -186,7 +187,7 @@ fn compare(curves: &[Curves], seed: u64) -> Faithfulness {
 impl Faithfulness {
     /// How far attention is to be trusted for this model, in a sentence.
     #[must_use]
-    pub fn verdict(&self, lang: Lang) -> String {
+    pub fn summary(&self, lang: Lang) -> String {
         let of = |name: &str| self.orders.iter().find(|faith| faith.order == name);
         let Some(attention) = of(LAST_LAYER) else {
             return lang.pick("The network has no attention.", "このネットワークにはアテンションがありません。").into();
@@ -231,26 +232,31 @@ impl Faithfulness {
 
 #[cfg(test)]
 mod tests {
-    use super::super::attribution::Curve;
-    use super::super::curves::AT_RANDOM;
+    use super::super::attribution::OrderCurves;
+    use super::super::curves::RANDOM_ORDER;
     use super::*;
 
     /// Texts of areas by order: leave-one-out, integrated gradients, attention, random.
     fn of(areas: &dyn Fn(usize) -> [[f32; 2]; 4]) -> Faithfulness {
-        let names = [Method::LeaveOneOut.name(), Method::IntegratedGradients.name(), LAST_LAYER, AT_RANDOM];
-        let curves: Vec<Curves> = (0..40)
+        let names = [
+            AttributionMethod::LeaveOneOut.name(),
+            AttributionMethod::IntegratedGradients.name(),
+            LAST_LAYER,
+            RANDOM_ORDER,
+        ];
+        let curves: Vec<FaithfulnessCurves> = (0..40)
             .map(|row| {
-                let curve = |(name, [deletion_area, insertion_area]): (&str, [f32; 2])| Curve {
+                let curve = |(name, [deletion_area, insertion_area]): (&str, [f32; 2])| OrderCurves {
                     order: name.into(),
                     deletion: Vec::new(),
                     insertion: Vec::new(),
                     deletion_area,
                     insertion_area,
                 };
-                Curves { words: Vec::new(), orders: names.into_iter().zip(areas(row)).map(curve).collect() }
+                FaithfulnessCurves { words: Vec::new(), orders: names.into_iter().zip(areas(row)).map(curve).collect() }
             })
             .collect();
-        compare(&curves, 1)
+        compare_methods(&curves, 1)
     }
 
     #[test]
@@ -264,17 +270,17 @@ mod tests {
             (share.mean - 1.0 / 3.0).abs() < 1e-4 && share.low <= share.mean && share.mean <= share.high,
             "{share:?}"
         );
-        assert!(found.verdict(Lang::En).contains("only 33 %"), "{}", found.verdict(Lang::En));
+        assert!(found.summary(Lang::En).contains("only 33 %"), "{}", found.summary(Lang::En));
         let first = &found.orders[0];
         assert!((first.insertion.mean - 0.82).abs() < 1e-5 && first.insertion.low < first.insertion.high, "{first:?}");
         assert!((first.gain.mean - 0.42).abs() < 1e-5, "{first:?}");
         // As good as random in the mean, on either side of it row by row.
         let odd = |row: usize| if row.is_multiple_of(2) { 0.1 } else { -0.1 };
         let found = of(&|row| [[0.4, 0.8], [0.3, 0.9], [0.6, 0.6 + odd(row)], [0.6, 0.6]]);
-        assert!(found.verdict(Lang::En).contains("no better than chance"), "{}", found.verdict(Lang::En));
+        assert!(found.summary(Lang::En).contains("no better than chance"), "{}", found.summary(Lang::En));
         let found = of(&|_| [[0.4, 0.8], [0.3, 0.9], [0.35, 0.85], [0.6, 0.6]]);
-        assert!(found.verdict(Lang::En).contains("largely"), "{}", found.verdict(Lang::En));
+        assert!(found.summary(Lang::En).contains("largely"), "{}", found.summary(Lang::En));
         let found = of(&|row| [[0.6, 0.6 + odd(row)], [0.7, 0.6], [0.6, 0.6], [0.6, 0.6]]);
-        assert!(found.attention_share.is_none() && found.verdict(Lang::En).contains("No method"));
+        assert!(found.attention_share.is_none() && found.summary(Lang::En).contains("No method"));
     }
 }

@@ -20,23 +20,23 @@ pub fn to_json(explanation: &Explanation) -> Value {
     let e = explanation;
     let n = e.words.len();
     let heads = [e.layers, e.heads];
-    let squares = |numbers: &[f32]| nested(numbers, &[heads[0], heads[1], n, n]);
+    let squares = |numbers: &[f32]| to_nested(numbers, &[heads[0], heads[1], n, n]);
     let mut object = e.fields();
     object.insert("attention".to_owned(), squares(&e.attention));
     object.insert("axes".to_owned(), Value::from(["layer", "head", "query", "key"].map(Value::from).to_vec()));
     let derived = [
         ("value_weighted", squares(&e.derived.value_weighted)),
-        ("rollout", nested(&e.derived.rollout, &[e.layers, n, n])),
+        ("rollout", to_nested(&e.derived.rollout, &[e.layers, n, n])),
     ];
     object.insert("derived".to_owned(), derived.map(|(name, value)| (name.to_owned(), value)).into_iter().collect());
     if let (Some(depth), Some(Value::Object(shown))) = (&e.depth, object.get_mut("depth")) {
         let shape = [heads[0], heads[1], e.pieces.len(), depth.dim];
-        shown.insert("queries".to_owned(), nested(&depth.queries, &shape));
-        shown.insert("keys".to_owned(), nested(&depth.keys, &shape));
+        shown.insert("queries".to_owned(), to_nested(&depth.queries, &shape));
+        shown.insert("keys".to_owned(), to_nested(&depth.keys, &shape));
     }
     let statistics = serde_json::to_value(e.head_statistics()).expect("figures are plain data");
-    object.insert("head_statistics".to_owned(), shorten(statistics));
-    object.insert("roles".to_owned(), super::roles::rule(Lang::En).into());
+    object.insert("head_statistics".to_owned(), shorten_numbers(statistics));
+    object.insert("roles".to_owned(), super::roles::role_rule(Lang::En).into());
     Value::Object(object)
 }
 
@@ -51,7 +51,8 @@ impl Explanation {
         };
         // The factor of scores is an f64 as it is.
         let scale = self.depth.as_ref().map(|depth| depth.scale);
-        let mut object: Map<String, Value> = fields.into_iter().map(|(key, value)| (key, shorten(value))).collect();
+        let mut object: Map<String, Value> =
+            fields.into_iter().map(|(key, value)| (key, shorten_numbers(value))).collect();
         if let (Some(scale), Some(Value::Object(depth))) = (scale, object.get_mut("depth")) {
             depth.insert("scale".to_owned(), scale.into());
         }
@@ -60,14 +61,14 @@ impl Explanation {
 }
 
 /// Numbers as arrays of this shape, the last axis innermost; no numbers are an empty array.
-fn nested(numbers: &[f32], shape: &[usize]) -> Value {
+fn to_nested(numbers: &[f32], shape: &[usize]) -> Value {
     let Some((&count, inner)) = shape.split_first().filter(|_| !numbers.is_empty()) else {
         return Value::Array(Vec::new());
     };
     if inner.is_empty() {
-        return numbers.iter().copied().map(number).collect();
+        return numbers.iter().copied().map(json_number).collect();
     }
-    numbers.chunks_exact((numbers.len() / count).max(1)).map(|part| nested(part, inner)).collect()
+    numbers.chunks_exact((numbers.len() / count).max(1)).map(|part| to_nested(part, inner)).collect()
 }
 
 /// Reads what [`to_json`] wrote.
@@ -102,9 +103,9 @@ pub fn from_json(value: &Value) -> Result<Explanation, ExplanationError> {
     let is_empty = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
     let read = |what: &str, value: &Value, shape: &[usize], out: &mut Vec<f32>| match is_empty(value) {
         true => Ok(()),
-        false => flatten(what, value, shape, out),
+        false => read_nested(what, value, shape, out),
     };
-    flatten("attention", &attention, &[layers, heads, n, n], &mut explanation.attention)?;
+    read_nested("attention", &attention, &[layers, heads, n, n], &mut explanation.attention)?;
     let derived = &mut explanation.derived;
     read("value_weighted", &value_weighted, &[layers, heads, n, n], &mut derived.value_weighted)?;
     read("rollout", &rollout, &[layers, n, n], &mut derived.rollout)?;
@@ -118,7 +119,12 @@ pub fn from_json(value: &Value) -> Result<Explanation, ExplanationError> {
 }
 
 /// Appends the numbers of nested arrays of exactly the given shape.
-pub(super) fn flatten(what: &str, value: &Value, shape: &[usize], out: &mut Vec<f32>) -> Result<(), ExplanationError> {
+pub(super) fn read_nested(
+    what: &str,
+    value: &Value,
+    shape: &[usize],
+    out: &mut Vec<f32>,
+) -> Result<(), ExplanationError> {
     let Some((&length, inner)) = shape.split_first() else {
         let number = value.as_f64().ok_or_else(|| {
             ExplanationError::new(tr!(
@@ -140,17 +146,17 @@ pub(super) fn flatten(what: &str, value: &Value, shape: &[usize], out: &mut Vec<
             items.len()
         )));
     }
-    items.iter().try_for_each(|item| flatten(what, item, inner, out))
+    items.iter().try_for_each(|item| read_nested(what, item, inner, out))
 }
 
 /// Rewrites every f32 that serde widened to f64, so that 0.1 does not read 0.10000000149011612.
 #[must_use]
-pub fn shorten(value: Value) -> Value {
+pub fn shorten_numbers(value: Value) -> Value {
     match value {
         #[expect(clippy::cast_possible_truncation, reason = "every float in an explanation is an f32")]
-        Value::Number(n) if n.is_f64() => n.as_f64().map_or(Value::Null, |x| number(x as f32)),
-        Value::Array(items) => Value::Array(items.into_iter().map(shorten).collect()),
-        Value::Object(fields) => Value::Object(fields.into_iter().map(|(k, v)| (k, shorten(v))).collect()),
+        Value::Number(n) if n.is_f64() => n.as_f64().map_or(Value::Null, |x| json_number(x as f32)),
+        Value::Array(items) => Value::Array(items.into_iter().map(shorten_numbers).collect()),
+        Value::Object(fields) => Value::Object(fields.into_iter().map(|(k, v)| (k, shorten_numbers(v))).collect()),
         other => other,
     }
 }
@@ -158,7 +164,7 @@ pub fn shorten(value: Value) -> Value {
 /// The f64 with the fewest digits that is the same f32.
 #[expect(clippy::cast_possible_truncation, reason = "the cast back is the check that nothing was lost")]
 #[must_use]
-pub fn number(x: f32) -> Value {
+pub fn json_number(x: f32) -> Value {
     let short = x.to_string().parse().unwrap_or(f64::NAN);
     let same = if short as f32 == x { short } else { f64::from(x) };
     Number::from_f64(same).map_or(Value::Null, Value::Number)

@@ -1,6 +1,6 @@
 //! How a model's tokenizer cuts a text.
 
-use crate::model_folder::{ModelKind, Snapshot, TOKENIZER, check_files, fault, read, read_snapshot};
+use crate::model_folder::{ModelKind, Snapshot, TOKENIZER, check_files, model_file_error, read_file, with_snapshot};
 use crate::text::{MergedWord, merges};
 use crate::{Result, tr};
 use std::path::Path;
@@ -10,16 +10,16 @@ use std::path::Path;
 /// # Errors
 /// If the folder holds no model, or its tokenizer has no merges.
 pub fn merges_of(folder: &Path, text: &str) -> Result<Vec<MergedWord>> {
-    read_snapshot(folder, |folder| of_snapshot(folder, text))
+    with_snapshot(folder, |folder| merges_of_snapshot(folder, text))
 }
 
-fn of_snapshot(folder: &Snapshot, text: &str) -> Result<Vec<MergedWord>> {
-    ModelKind::of_snapshot(folder)?;
+fn merges_of_snapshot(folder: &Snapshot, text: &str) -> Result<Vec<MergedWord>> {
+    ModelKind::from_snapshot(folder)?;
     check_files(folder, &[TOKENIZER])?;
-    let bytes = read(folder, TOKENIZER)?;
+    let bytes = read_file(folder, TOKENIZER)?;
     let json = std::str::from_utf8(&bytes).map_err(|error| {
         let at = error.valid_up_to();
-        fault(folder, TOKENIZER, tr!("not UTF-8 at offset {at}", "オフセット {at} が UTF-8 ではありません"))
+        model_file_error(folder, TOKENIZER, tr!("not UTF-8 at offset {at}", "オフセット {at} が UTF-8 ではありません"))
     })?;
-    merges(json, text).map_err(|error| fault(folder, TOKENIZER, error.to_string()))
+    merges(json, text).map_err(|error| model_file_error(folder, TOKENIZER, error.to_string()))
 }

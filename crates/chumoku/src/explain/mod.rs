@@ -39,9 +39,10 @@
 
 mod alignment;
 mod attention;
+mod attention_collector;
+mod attention_frame;
 mod attribution;
 mod beam;
-mod chance;
 mod classifier;
 mod columns;
 mod cost;
@@ -49,16 +50,16 @@ mod curves;
 mod errors;
 mod explanation;
 mod faithfulness;
-mod frame;
-mod gradients;
+mod forward_trace;
+mod highlighted;
+mod integrated_gradients;
 mod json;
+mod label_and_number_errors;
 mod loss;
-mod marked;
 mod merges;
 mod next_token;
 mod ngrams;
-mod question_errors;
-mod recorded;
+mod random_heads;
 mod roles;
 mod similarity;
 mod spans;
@@ -66,31 +67,31 @@ mod statistics;
 mod tagged_text;
 mod tagger_attention;
 mod translation;
-mod vector;
 
-pub use alignment::{AlignedHead, Alignment, TranslationWithoutHead};
-pub use attention::{AttentionPlace, ModelAttention, ModelPlace, RecordedAttention};
-pub use attribution::{Attribution, Curve, Curves, Integral, Method, WordEffect};
-pub use beam::{BeamNode, BeamTree, FoundText};
-pub use columns::{ColumnEffect, ReadAs};
+pub use alignment::{AlignedHead, Alignment, TranslationHeadAblation};
+pub use attention::{AttentionKind, HeadLocation, HeadSelection, RecordedAttention};
+pub(crate) use attention_collector::{AttentionCollector, FramedText, word_weights};
+pub(crate) use attention_frame::FRAME_KEY;
+pub use attention_frame::{AttentionFrame, load_frames};
+pub use attribution::{Attribution, AttributionMethod, FaithfulnessCurves, OrderCurves, PathIntegral, WordEffect};
+pub use beam::{BeamNode, BeamResult, BeamTree};
+pub use columns::{ColumnEffect, ColumnReading};
 pub use cost::ExplainCost;
-pub use errors::{ConfidentError, Confusion, ErrorGroup, ErrorKind, Errors, LabelErrors, Told};
+pub use errors::{ConfidentError, Confusion, ErrorAnalysis, ErrorGroup, ErrorKind, LabelErrors, WrongAnswer};
 pub use explanation::{
-    Depth, Derived, ExplainedKind, Explanation, ExplanationError, Halves, LabelProbability, Piece, TextCut,
-    WholeWithoutHead, WithoutHead, Word,
+    DerivedAttention, EnsembleHeadAblation, EnsembleMembers, Explanation, ExplanationError, ExplanationKind,
+    HeadAblation, LabelProbability, QueriesAndKeys, Truncation, Word, WordPiece,
 };
-pub use faithfulness::{Faith, Faithfulness, Mean};
-pub(crate) use frame::WATCHED;
-pub use frame::{Frame, load_frames};
-pub use json::{from_json, number, shorten, to_json};
+pub use faithfulness::{Faithfulness, MeanInterval, MethodFaithfulness};
+pub use forward_trace::{ForwardTrace, RecordedAnswer, RecordedDense, RecordedVector};
+pub use highlighted::HighlightedWord;
+pub use json::{from_json, json_number, shorten_numbers, to_json};
 pub use loss::{AnswerGradients, LossTarget, RecordedLoss};
-pub use marked::MarkedWord;
 pub use merges::merges_of;
-pub(crate) use recorded::{Look, Reading, by_word};
-pub use roles::{HeadStatistics, Role, rule};
-pub use spans::AskedSpan;
+pub use roles::{HeadRole, HeadStatistics, role_rule};
+pub use spans::SpanQuery;
 pub use tagged_text::{
-    Against, ExplainedSpan, FeatureEffect, FoundLabel, NetworkEffect, SpanHalf, TaggedText, TransitionEffect,
+    AlternativeSpan, ExplainedSpan, FeatureEffect, LabelComparison, MemberSpanScore, NetworkEffect, TaggedText,
+    TransitionEffect,
 };
-pub use translation::GrowingTranslation;
-pub use vector::{Recorded, RecordedAnswer, RecordedDense, RecordedVector};
+pub use translation::PartialTranslation;

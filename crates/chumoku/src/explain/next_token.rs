@@ -1,21 +1,21 @@
 //! What comes next in a text, and why: attention by word, and what each word does to the likeliest next token.
 
+use super::attention_collector::AttentionCollector;
 use super::attribution::Attribution;
 use super::classifier::JOINING;
-use super::explanation::{ExplainedKind, Explanation, LabelProbability, Piece, TextCut, WithoutHead, Word};
-use super::recorded::Look;
+use super::explanation::{Explanation, ExplanationKind, HeadAblation, LabelProbability, Truncation, Word, WordPiece};
 use crate::inference::{BATCH_TOKENS, check_head};
 use crate::nn::Offsets;
 use crate::params::Params;
-use crate::text::words_of;
+use crate::text::word_spans;
 use crate::text_generator::TextGenerator;
 use crate::{Error, Result, sorting, tr};
-use chumoku_kernels::side_by_side;
+use chumoku_kernels::parallel_try_map;
 use chumoku_nn::probability::log_softmax;
 use std::ops::Range;
 
 /// Next tokens that are shown.
-const LIKELIEST: usize = 10;
+const SHOWN_TOKENS: usize = 10;
 
 impl TextGenerator {
     /// Every token of the vocabulary with its probability after `text`, the most probable first, with these heads,
@@ -26,31 +26,34 @@ impl TextGenerator {
     /// # Errors
     /// If the text cannot be read as tokens, or there is no such head.
     pub fn next_token(&self, text: &str, without: &[[usize; 2]]) -> Result<Vec<(String, f32)>> {
-        let mut ids = self.read(text)?;
+        let mut ids = self.encode_prompt(text)?;
         ids.drain(..ids.len().saturating_sub(self.config.model.max_length));
-        let log_p = self.next_tokens(&self.silenced(without)?, &[ids])?.remove(0);
-        let order = sorting::falling(&log_p);
+        let log_p = self.next_log_probabilities(&self.params_without_heads(without)?, &[ids])?.remove(0);
+        let order = sorting::argsort_descending(&log_p);
         Ok(order.into_iter().map(|id| (self.tokenizer.token(id as u32), log_p[id].exp())).collect())
     }
 
-    fn silenced(&self, heads: &[[usize; 2]]) -> Result<Params<f32>> {
+    fn params_without_heads(&self, heads: &[[usize; 2]]) -> Result<Params<f32>> {
         let encoder = &self.config.model.encoder;
         let mut params = self.params.clone();
         for &[layer, head] in heads {
             check_head([layer, head], [encoder.num_layers, encoder.num_heads])?;
-            self.model.attention(layer).silence(&mut params, head);
+            self.model.attention(layer).ablate_head(&mut params, head);
         }
         Ok(params)
     }
 
     /// ln p of the token after each sequence.
-    fn next_tokens(&self, params: &Params<f32>, sequences: &[Vec<u32>]) -> Result<Vec<Vec<f32>>> {
+    fn next_log_probabilities(&self, params: &Params<f32>, sequences: &[Vec<u32>]) -> Result<Vec<Vec<f32>>> {
         let longest = sequences.iter().map(Vec::len).max().unwrap_or(0);
-        let found = side_by_side(sequences.chunks((BATCH_TOKENS / longest.max(1)).max(1)), |batch| {
-            let offsets = Offsets::of_lengths(batch.iter().map(Vec::len));
+        let found = parallel_try_map(sequences.chunks((BATCH_TOKENS / longest.max(1)).max(1)), |batch| {
+            let offsets = Offsets::from_lengths(batch.iter().map(Vec::len));
             let mut logits = self.model.next_logits(params, &batch.concat(), &offsets)?;
             // A word that is unknown cannot be written.
-            self.tokenizer.unknown().into_iter().for_each(|id| logits.column_mut(id as usize).fill(f32::NEG_INFINITY));
+            self.tokenizer
+                .unknown_id()
+                .into_iter()
+                .for_each(|id| logits.column_mut(id as usize).fill(f32::NEG_INFINITY));
             Ok::<_, Error>(logits.rows().into_iter().map(|row| log_softmax(&row.to_vec())).collect::<Vec<_>>())
         })?;
         let found = found.concat();
@@ -81,13 +84,13 @@ impl TextGenerator {
         let encoded = self.tokenizer.encode(text)?;
         let limit = self.config.model.max_length;
         // What stands before a text is read too, unless the text leaves no room for it.
-        let frame = &self.tokenizer.frame().before;
+        let frame = &self.tokenizer.special_tokens().prefix;
         let is_cut = encoded.ids.len() + frame.len() > limit;
         let frame = if is_cut { &[][..] } else { frame };
         let skipped = encoded.ids.len().saturating_sub(limit);
         let ids = [frame, &encoded.ids[skipped..]].concat();
         let (before, has_boundary) = (frame.len(), !frame.is_empty());
-        let mut words = words_of(text, &encoded);
+        let mut words = word_spans(text, &encoded);
         words.retain(|word| word.tokens.end > skipped);
         let place = |tokens: &Range<usize>| {
             tokens.start.saturating_sub(skipped) + before..tokens.end.saturating_sub(skipped) + before
@@ -98,11 +101,11 @@ impl TextGenerator {
         let mut sequences = vec![ids.clone()];
         sequences.extend(of_words.iter().map(|gone| [&ids[..gone.start], &ids[gone.end..]].concat()));
         // Without its only token a text has nothing left to continue.
-        sequences.iter_mut().filter(|ids| ids.is_empty()).for_each(|ids| ids.push(self.first()));
-        let log_p = self.next_tokens(&self.params, &sequences)?;
+        sequences.iter_mut().filter(|ids| ids.is_empty()).for_each(|ids| ids.push(self.start_token()));
+        let log_p = self.next_log_probabilities(&self.params, &sequences)?;
         let whole = &log_p[0];
-        let mut order = sorting::falling(whole);
-        order.truncate(LIKELIEST);
+        let mut order = sorting::argsort_descending(whole);
+        order.truncate(SHOWN_TOKENS);
         let next = order[0];
         let log_odds = |log_p: &[f32]| {
             let p = f64::from(log_p[next]).exp().clamp(1e-12, 1.0 - 1e-12);
@@ -113,18 +116,19 @@ impl TextGenerator {
         let likeliest =
             |log_p: &[f32]| (0..log_p.len()).fold(0, |best, id| if log_p[id] > log_p[best] { id } else { best });
 
-        let mut look = Look::new(&tokens);
-        self.model.each_record(&self.params, &ids, &mut |record| look.add(record))?;
-        let Look { attention, derived, depth, .. } = look;
+        let mut look = AttentionCollector::new(&tokens);
+        self.model.trace_layers(&self.params, &ids, &mut |record| look.add(record))?;
+        let AttentionCollector { attention, derived, depth, .. } = look;
         let [layers, heads] = [self.config.model.encoder.num_layers, self.config.model.encoder.num_heads];
         let mut params = self.params.clone();
         let without = (0..layers * heads).map(|index| {
             let [layer, head] = [index / heads, index % heads];
             let attention = self.model.attention(layer);
-            let log_p = attention.without(&mut params, head, |params| self.next_tokens(params, &sequences[..1]))?;
+            let log_p = attention
+                .with_head_ablated(&mut params, head, |params| self.next_log_probabilities(params, &sequences[..1]))?;
             let log_p = &log_p[0];
             let probabilities = order.iter().map(|&id| log_p[id].exp()).collect();
-            Ok(WithoutHead {
+            Ok(HeadAblation {
                 layer,
                 head,
                 label: label(likeliest(log_p)),
@@ -138,10 +142,10 @@ impl TextGenerator {
         let plain = words.iter().map(|word| Word { text: text[word.bytes.clone()].into(), special: false });
         let pieces = tokens.iter().enumerate().flat_map(|(word, tokens)| tokens.clone().map(move |t| (word, t)));
         Ok(Explanation {
-            kind: ExplainedKind::LanguageModel,
+            kind: ExplanationKind::LanguageModel,
             model: name.into(),
             text: text.into(),
-            cut: is_cut.then_some(TextCut { read: ids.len(), tokens: encoded.ids.len(), is_end: true }),
+            cut: is_cut.then_some(Truncation { read: ids.len(), tokens: encoded.ids.len(), is_end: true }),
             label: label(next),
             similarity: None,
             number: None,
@@ -152,7 +156,7 @@ impl TextGenerator {
                 .collect(),
             exclusive: true,
             parts: None,
-            pieces: pieces.map(|(word, t)| Piece { text: self.tokenizer.token(ids[t]), word }).collect(),
+            pieces: pieces.map(|(word, t)| WordPiece { text: self.tokenizer.token(ids[t]), word }).collect(),
             words: special.clone().into_iter().chain(plain).collect(),
             layers,
             heads,
@@ -181,14 +185,19 @@ impl TextGenerator {
 mod tests {
     use super::*;
     use crate::models::{LanguageModel, LanguageModelConfig};
-    use crate::nn::{AttentionOptions, EncoderConfig, InputOptions, LayerOptions, NormOrder, PositionKind};
-    use crate::text::{TextForm, TextTokenizer, TokenizerConfig, Unit};
-    use crate::text_generator::{Bounds, TextGeneratorConfig};
+    use crate::nn::{AttentionOptions, EncoderConfig, InputEmbeddingsOptions, LayerOptions, NormOrder, PositionKind};
+    use crate::text::{NormalizationForm, TextTokenizer, TokenizationUnit, TokenizerConfig};
+    use crate::text_generator::{TextBoundaries, TextGeneratorConfig};
     use chumoku_kernels::Precision;
     use testkit::Random;
 
     fn generator(max_length: usize) -> TextGenerator {
-        let config = TokenizerConfig { vocab_size: 60, min_frequency: 1, form: TextForm::Folded, unit: Unit::Subwords };
+        let config = TokenizerConfig {
+            vocab_size: 60,
+            min_frequency: 1,
+            form: NormalizationForm::NfkcLowercase,
+            unit: TokenizationUnit::Subwords,
+        };
         let tokenizer = TextTokenizer::train(&["ab ab ab cd cd", "q w"], &config).unwrap();
         let encoder = EncoderConfig {
             num_layers: 2,
@@ -209,7 +218,7 @@ mod tests {
             position: PositionKind::Learned,
             max_length,
             embedding_dropout: 0.0,
-            input: InputOptions::default(),
+            embeddings: InputEmbeddingsOptions::default(),
             untied_output: false,
         };
         let model = LanguageModel::new(config.clone()).unwrap();
@@ -223,7 +232,14 @@ mod tests {
             vocabulary_sha256: String::new(),
             model: config,
         };
-        TextGenerator { bounds: Bounds::of(&tokenizer), config, model, params, tokenizer, origin: None }
+        TextGenerator {
+            boundaries: TextBoundaries::from_tokenizer(&tokenizer),
+            config,
+            model,
+            params,
+            tokenizer,
+            origin: None,
+        }
     }
 
     #[test]
@@ -231,7 +247,7 @@ mod tests {
         let text = "ab wxyz cd ab";
         let of = generator(99);
         let all = of.tokenizer.encode(text).unwrap().ids;
-        let words = words_of(text, &of.tokenizer.encode(text).unwrap());
+        let words = word_spans(text, &of.tokenizer.encode(text).unwrap());
         let count = all.len();
         assert!(words.len() == 4 && words[1].tokens.len() > 2, "{words:?}");
         for most in 1..count + 3 {

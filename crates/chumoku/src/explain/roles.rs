@@ -5,8 +5,8 @@
 //! nothing to do. Heads with random weights have such figures too, by chance; a role is named only where its figure exceeds
 //! that of random heads ([`super::chance`]).
 
-use super::chance::{Chance, RANDOM_HEADS, Shape, queries};
-use super::statistics::measure;
+use super::random_heads::{HeadShape, RANDOM_HEADS, RandomHeads, sampled_queries};
+use super::statistics::measure_rows;
 use crate::lang::Lang;
 use serde::Serialize;
 
@@ -14,7 +14,7 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
-pub enum Role {
+pub enum HeadRole {
     /// More than half of all attention goes to one word.
     Sink,
     /// More than half goes to the word itself and its neighbours.
@@ -35,7 +35,7 @@ pub struct HeadStatistics {
     /// The head.
     pub head: usize,
     /// What it does.
-    pub role: Role,
+    pub role: HeadRole,
     /// Mean entropy of the rows by the most that there can be, ln of the words: 1 is spread evenly, 0 is one word.
     pub entropy: f32,
     /// Mean distance of what is looked at, in words.
@@ -55,17 +55,17 @@ pub struct HeadStatistics {
 }
 
 /// The figures of a head, and its role, whose row of each word is what `row` gives.
-pub(crate) fn statistics<'a>(
+pub(crate) fn head_statistics<'a>(
     [layer, head]: [usize; 2],
-    shape: &Shape,
+    shape: &HeadShape,
     row: impl Fn(usize) -> &'a [f32],
 ) -> HeadStatistics {
     let words = shape.tokens.len();
-    let all = measure(words, (0..words).map(|i| (i, row(i))));
+    let all = measure_rows(words, (0..words).map(|i| (i, row(i))));
     let mut found = HeadStatistics {
         layer,
         head,
-        role: Role::Mixed,
+        role: HeadRole::Mixed,
         entropy: all.entropy,
         distance: all.distance,
         nearby: all.nearby,
@@ -76,27 +76,27 @@ pub(crate) fn statistics<'a>(
         sink_share: all.sink_share,
     };
     let is = [
-        (Role::Sink, all.sink_share > 0.5),
-        (Role::Local, all.nearby > 0.5),
-        (Role::Pairwise, all.strongest > 0.5),
-        (Role::Distant, all.distance > all.even_distance),
+        (HeadRole::Sink, all.sink_share > 0.5),
+        (HeadRole::Local, all.nearby > 0.5),
+        (HeadRole::Pairwise, all.strongest > 0.5),
+        (HeadRole::Distant, all.distance > all.even_distance),
     ];
     // Two words leave nothing to tell apart.
     if words >= 3 && is.iter().any(|(_, is)| *is) {
         // Random heads of long texts are measured by some of the rows, and so are these.
-        let compared = queries(words, shape.tokens.iter().sum());
-        let of_some = measure(words, compared.into_iter().map(|i| (i, row(i))));
-        let chance = Chance::of(shape).largest(of_some.entropy);
-        let exceeds = of_some.of_roles().into_iter().zip(chance).map(|(figure, chance)| figure > chance);
+        let compared = sampled_queries(words, shape.tokens.iter().sum());
+        let of_some = measure_rows(words, compared.into_iter().map(|i| (i, row(i))));
+        let chance = RandomHeads::for_shape(shape).largest_figures(of_some.entropy);
+        let exceeds = of_some.role_figures().into_iter().zip(chance).map(|(figure, chance)| figure > chance);
         let role = is.into_iter().zip(exceeds).find(|((_, is), exceeds)| *is && *exceeds);
-        found.role = role.map_or(Role::Mixed, |((role, _), _)| role);
+        found.role = role.map_or(HeadRole::Mixed, |((role, _), _)| role);
     }
     found
 }
 
 /// How roles are told from chance, in a sentence.
 #[must_use]
-pub fn rule(lang: Lang) -> String {
+pub fn role_rule(lang: Lang) -> String {
     match lang {
         Lang::En => format!(
             "A role is named only if its figure exceeds that of {RANDOM_HEADS} random heads of this shape: as many tokens, as \
@@ -109,16 +109,16 @@ pub fn rule(lang: Lang) -> String {
     }
 }
 
-impl Role {
+impl HeadRole {
     /// What it is called.
     #[must_use]
     pub fn name(self, lang: Lang) -> &'static str {
         let [en, ja] = match self {
-            Role::Sink => ["sink", "集中"],
-            Role::Local => ["local", "局所"],
-            Role::Pairwise => ["pairwise", "対"],
-            Role::Distant => ["distant", "遠方"],
-            Role::Mixed => ["mixed", "混合"],
+            HeadRole::Sink => ["sink", "集中"],
+            HeadRole::Local => ["local", "局所"],
+            HeadRole::Pairwise => ["pairwise", "対"],
+            HeadRole::Distant => ["distant", "遠方"],
+            HeadRole::Mixed => ["mixed", "混合"],
         };
         lang.pick(en, ja)
     }
@@ -127,8 +127,8 @@ impl Role {
 impl HeadStatistics {
     /// What a role that surprises means.
     #[must_use]
-    pub fn explained(&self, lang: Lang) -> Option<&'static str> {
-        (self.role == Role::Sink).then(|| {
+    pub fn caveat(&self, lang: Lang) -> Option<&'static str> {
+        (self.role == HeadRole::Sink).then(|| {
             lang.pick(
                 "A sink does not mean that this word matters: the weights of a row must add up to 1, and a head that finds \
                  nothing rests them on a word that is always there, the first one or a full stop (Clark et al. 2019; Xiao et \
@@ -141,30 +141,32 @@ impl HeadStatistics {
 
     /// What it does, with the figure that shows it; `word` is the one that is looked at most.
     #[must_use]
-    pub fn to_text(&self, lang: Lang, word: &str) -> String {
+    pub fn describe(&self, lang: Lang, word: &str) -> String {
         let percent = |share: f32| format!("{:.0} %", 100.0 * share);
         let word = lang.quoted(word);
         let (sink, nearby, strongest) = (percent(self.sink_share), percent(self.nearby), percent(self.strongest));
         let (entropy, distance) = (format!("{:.2}", self.entropy), format!("{:.1}", self.distance));
         match (lang, self.role) {
-            (Lang::En, Role::Sink) => {
+            (Lang::En, HeadRole::Sink) => {
                 format!("sink: {sink} of all attention rests on {word}, as in a head that has nothing to do here")
             }
-            (Lang::En, Role::Local) => format!("local: {nearby} goes to the word itself and its neighbours"),
-            (Lang::En, Role::Pairwise) => format!("pairwise: each word gives {strongest} to one other, on the mean"),
-            (Lang::En, Role::Distant) => format!("distant: it looks {distance} words away, on the mean"),
-            (Lang::En, Role::Mixed) => {
+            (Lang::En, HeadRole::Local) => format!("local: {nearby} goes to the word itself and its neighbours"),
+            (Lang::En, HeadRole::Pairwise) => {
+                format!("pairwise: each word gives {strongest} to one other, on the mean")
+            }
+            (Lang::En, HeadRole::Distant) => format!("distant: it looks {distance} words away, on the mean"),
+            (Lang::En, HeadRole::Mixed) => {
                 format!(
                     "mixed, no role beyond chance: entropy {entropy} of 1, {nearby} nearby, most on {word} ({sink})"
                 )
             }
-            (Lang::Ja, Role::Sink) => {
+            (Lang::Ja, HeadRole::Sink) => {
                 format!("集中: アテンションの {sink} が{word}に集まる（ここでは役目のないヘッドによく見られる）")
             }
-            (Lang::Ja, Role::Local) => format!("局所: {nearby} がその語自身と隣の語に向かう"),
-            (Lang::Ja, Role::Pairwise) => format!("対: 各語は平均して {strongest} を一つの語に向ける"),
-            (Lang::Ja, Role::Distant) => format!("遠方: 平均して {distance} 語離れた語を見る"),
-            (Lang::Ja, Role::Mixed) => {
+            (Lang::Ja, HeadRole::Local) => format!("局所: {nearby} がその語自身と隣の語に向かう"),
+            (Lang::Ja, HeadRole::Pairwise) => format!("対: 各語は平均して {strongest} を一つの語に向ける"),
+            (Lang::Ja, HeadRole::Distant) => format!("遠方: 平均して {distance} 語離れた語を見る"),
+            (Lang::Ja, HeadRole::Mixed) => {
                 format!(
                     "混合（偶然を超える役割なし）: エントロピー {entropy}（最大 1）、近傍 {nearby}、最も見られているのは{word}（{sink}）"
                 )
@@ -180,7 +182,7 @@ mod tests {
 
     fn of(rows: &[Vec<f32>]) -> HeadStatistics {
         let causal = rows[0].len() < rows.len();
-        statistics([1, 2], &Shape { tokens: vec![1; rows.len()], dim: 16, causal }, |i| &rows[i])
+        head_statistics([1, 2], &HeadShape { tokens: vec![1; rows.len()], dim: 16, causal }, |i| &rows[i])
     }
 
     /// Rows with `most` on one word each, the rest spread evenly over what is seen.
@@ -201,14 +203,14 @@ mod tests {
         for n in [16, 24, 60] {
             let previous = |i: usize| i.saturating_sub(1);
             for (rows, role) in [
-                (built(n, false, 0.85, previous), Role::Local),
-                (built(n, true, 0.85, previous), Role::Local),
-                (built(n, false, 0.85, |_| 0), Role::Sink),
-                (built(n, true, 0.85, |_| 0), Role::Sink),
+                (built(n, false, 0.85, previous), HeadRole::Local),
+                (built(n, true, 0.85, previous), HeadRole::Local),
+                (built(n, false, 0.85, |_| 0), HeadRole::Sink),
+                (built(n, true, 0.85, |_| 0), HeadRole::Sink),
                 // Pairs that lie apart in the text.
-                (built(n, false, 0.85, |i| if i % 4 < 2 { i + 2 } else { i - 2 }), Role::Pairwise),
+                (built(n, false, 0.85, |i| if i % 4 < 2 { i + 2 } else { i - 2 }), HeadRole::Pairwise),
                 // From each half to the far end of the other.
-                (built(n, false, 0.85, |i| if i < n / 2 { n - 1 - i % 3 } else { i % 3 }), Role::Distant),
+                (built(n, false, 0.85, |i| if i < n / 2 { n - 1 - i % 3 } else { i % 3 }), HeadRole::Distant),
             ] {
                 let found = of(&rows);
                 assert_eq!(found.role, role, "{n} {found:?}");
@@ -216,8 +218,8 @@ mod tests {
             }
         }
         // Evenly spread attention, and too few words, have none.
-        assert_eq!(of(&vec![vec![0.05; 20]; 20]).role, Role::Mixed);
-        assert_eq!(of(&[vec![0.9, 0.1], vec![0.9, 0.1]]).role, Role::Mixed);
+        assert_eq!(of(&vec![vec![0.05; 20]; 20]).role, HeadRole::Mixed);
+        assert_eq!(of(&[vec![0.9, 0.1], vec![0.9, 0.1]]).role, HeadRole::Mixed);
     }
 
     /// A head with random weights over random tokens at learned positions, made otherwise than those of [`Chance`]: `x W_Q`
@@ -250,7 +252,7 @@ mod tests {
             for index in 0..240 {
                 let factor = [0.5, 1.0, 3.0, 8.0][index % 4];
                 let random = Philox::new(index as u64, 900 + n as u64 + u64::from(causal));
-                named += usize::from(of(&untrained(n, causal, factor, &random)).role != Role::Mixed);
+                named += usize::from(of(&untrained(n, causal, factor, &random)).role != HeadRole::Mixed);
                 all += 1;
             }
         }
@@ -276,9 +278,9 @@ mod tests {
 
     #[test]
     fn every_role_has_words_in_both_languages() {
-        for role in [Role::Sink, Role::Local, Role::Pairwise, Role::Distant, Role::Mixed] {
+        for role in [HeadRole::Sink, HeadRole::Local, HeadRole::Pairwise, HeadRole::Distant, HeadRole::Mixed] {
             let head = HeadStatistics { role, ..of(&vec![vec![0.25f32; 4]; 4]) };
-            let [english, japanese] = [Lang::En, Lang::Ja].map(|lang| head.to_text(lang, "w"));
+            let [english, japanese] = [Lang::En, Lang::Ja].map(|lang| head.describe(lang, "w"));
             let is_japanese = |c: char| ('\u{3040}'..='\u{9fff}').contains(&c);
             assert!(!english.contains(is_japanese) && japanese.contains(is_japanese), "{english} {japanese}");
         }

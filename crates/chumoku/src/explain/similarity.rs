@@ -1,57 +1,57 @@
 //! What makes a text like another, as an encoder finds it: attention by word, and what each word does to the cosine of
 //! the two texts' vectors.
 
+use super::attention_collector::AttentionCollector;
 use super::attribution::Attribution;
 use super::classifier::JOINING;
-use super::explanation::{ExplainedKind, Explanation, Piece, TextCut, WithoutHead, Word};
-use super::recorded::Look;
+use super::explanation::{Explanation, ExplanationKind, HeadAblation, Truncation, Word, WordPiece};
 use crate::inference::check_head;
 use crate::nn::{Offsets, Tokens};
 use crate::params::Params;
-use crate::text::{Encoded, Encoding, WordSpan, words_of};
+use crate::text::{Encoding, TokenSequence, WordSpan, word_spans};
 use crate::text_embedder::TextEmbedder;
 use crate::{Error, Result, tr};
 use ndarray::{Array1, ArrayView1};
 use std::ops::Range;
 
 /// A text as the encoder reads it.
-struct Reading {
+struct EncoderText {
     encoding: Encoding,
     /// The words that are read.
     spans: Vec<WordSpan>,
     /// The tokens of each word, those around the text among them.
     tokens: Vec<Range<usize>>,
     /// Tokens before the text, and behind it.
-    around: [usize; 2],
+    special_counts: [usize; 2],
     /// All tokens of the text, without those around it.
     tokens_of_text: usize,
 }
 
-impl Reading {
-    fn of(given: &str, embedder: &TextEmbedder) -> Result<Reading> {
+impl EncoderText {
+    fn read(given: &str, embedder: &TextEmbedder) -> Result<EncoderText> {
         let whole = embedder.tokenizer().encode(given, usize::MAX)?;
-        let [before, after] = around(&whole);
+        let [before, after] = special_counts(&whole);
         let of_text = before..whole.ids.len() - after;
         let tokens_of_text = of_text.len();
-        let mut encoded = Encoded::default();
+        let mut encoded = TokenSequence::default();
         encoded.ids.extend(&whole.ids[of_text.clone()]);
         encoded.spans.extend(&whole.spans[of_text.clone()]);
-        encoded.units.extend(&whole.units[of_text]);
-        let mut spans = words_of(given, &encoded);
+        encoded.word_ids.extend(&whole.word_ids[of_text]);
+        let mut spans = word_spans(given, &encoded);
         let encoding = embedder.tokenizer().encode(given, embedder.limit())?;
-        let around = around(&encoding);
+        let around = special_counts(&encoding);
         let [before, after] = around;
         let read = encoding.ids.len() - before - after;
         spans.retain(|word| word.tokens.start < read);
         let each = |range: Range<usize>| range.map(|token| token..token + 1);
         let of_words = spans.iter().map(|word| word.tokens.start + before..word.tokens.end.min(read) + before);
         let tokens = each(0..before).chain(of_words).chain(each(before + read..encoding.ids.len())).collect();
-        Ok(Reading { encoding, spans, tokens, around, tokens_of_text })
+        Ok(EncoderText { encoding, spans, tokens, special_counts: around, tokens_of_text })
     }
 
     /// Tokens of the text that are read.
-    fn read(&self) -> usize {
-        self.encoding.ids.len() - self.around[0] - self.around[1]
+    fn num_read_tokens(&self) -> usize {
+        self.encoding.ids.len() - self.special_counts[0] - self.special_counts[1]
     }
 
     /// The text without each of its words. Of a text that is longer than the model reads, what is read does not begin to
@@ -59,14 +59,15 @@ impl Reading {
     fn without_words(&self, given: &str, embedder: &TextEmbedder) -> Result<Vec<Encoding>> {
         let tokenizer = embedder.tokenizer();
         let each = self.spans.iter().map(|word| {
-            if self.read() == self.tokens_of_text {
+            if self.num_read_tokens() == self.tokens_of_text {
                 let without = format!("{}{}", &given[..word.bytes.start], &given[word.bytes.end..]);
                 return Ok(tokenizer.encode(without.trim(), embedder.limit())?);
             }
-            let gone = word.tokens.start + self.around[0]..word.tokens.end.min(self.read()) + self.around[0];
+            let gone = word.tokens.start + self.special_counts[0]
+                ..word.tokens.end.min(self.num_read_tokens()) + self.special_counts[0];
             let mut left = Encoding::default();
             left.ids = [&self.encoding.ids[..gone.start], &self.encoding.ids[gone.end..]].concat();
-            left.types = [&self.encoding.types[..gone.start], &self.encoding.types[gone.end..]].concat();
+            left.type_ids = [&self.encoding.type_ids[..gone.start], &self.encoding.type_ids[gone.end..]].concat();
             Ok(left)
         });
         each.collect()
@@ -74,10 +75,10 @@ impl Reading {
 }
 
 /// Tokens before a text, and behind it.
-fn around(encoding: &Encoding) -> [usize; 2] {
+fn special_counts(encoding: &Encoding) -> [usize; 2] {
     let count = |special: &mut dyn Iterator<Item = &bool>| special.take_while(|&&special| special).count();
-    let before = count(&mut encoding.special.iter());
-    [before, count(&mut encoding.special[before..].iter().rev())]
+    let before = count(&mut encoding.special_mask.iter());
+    [before, count(&mut encoding.special_mask[before..].iter().rev())]
 }
 
 /// The cosine of two vectors of length 1.
@@ -88,7 +89,7 @@ fn cosine(a: &ArrayView1<'_, f32>, b: &Array1<f32>) -> f32 {
 
 impl TextEmbedder {
     /// The vector, of length 1, that a text is held against.
-    fn against(&self, text: &str, target: Option<&str>) -> Result<Array1<f32>> {
+    fn target_vector(&self, text: &str, target: Option<&str>) -> Result<Array1<f32>> {
         let of = target.unwrap_or(text);
         if of.trim().is_empty() {
             return Err(Error::Setting(match target {
@@ -96,7 +97,7 @@ impl TextEmbedder {
                 Some(_) => tr!("the text to compare with is empty", "比べるテキストが空です"),
             }));
         }
-        let encoding = self.tokenizer().encode(&self.as_given(of)?, self.limit())?;
+        let encoding = self.tokenizer().encode(&self.preprocess_with_default_prompt(of)?, self.limit())?;
         Ok(self.vectors(self.params(), &[encoding], true)?.row(0).to_owned())
     }
 
@@ -106,14 +107,14 @@ impl TextEmbedder {
     /// # Errors
     /// If a text is empty or cannot be read as tokens, or there is no such head.
     pub fn similarity_without(&self, text: &str, target: Option<&str>, heads: &[[usize; 2]]) -> Result<f32> {
-        let against = self.against(text, target)?;
+        let against = self.target_vector(text, target)?;
         let encoder = &self.model().config().encoder;
         let mut params = self.params().clone();
         for &[layer, head] in heads {
             check_head([layer, head], [encoder.num_layers, encoder.num_heads])?;
-            self.model().attention(layer).silence(&mut params, head);
+            self.model().attention(layer).ablate_head(&mut params, head);
         }
-        let encoding = self.tokenizer().encode(&self.as_given(text)?, self.limit())?;
+        let encoding = self.tokenizer().encode(&self.preprocess_with_default_prompt(text)?, self.limit())?;
         Ok(cosine(&self.vectors(&params, &[encoding], true)?.row(0), &against))
     }
 
@@ -133,9 +134,9 @@ impl TextEmbedder {
             return Err(Error::Setting(tr!("the text to explain is empty", "説明するテキストが空です")));
         }
         self.check_layers()?;
-        let against = self.against(text, target)?;
-        let given = self.as_given(text)?;
-        let reading = Reading::of(&given, self)?;
+        let against = self.target_vector(text, target)?;
+        let given = self.preprocess_with_default_prompt(text)?;
+        let reading = EncoderText::read(&given, self)?;
         if reading.tokens.is_empty() {
             return Err(Error::Setting(tr!(
                 "the text to explain has no token that the model reads; give another",
@@ -149,24 +150,24 @@ impl TextEmbedder {
         let read = std::slice::from_ref(&reading.encoding);
         let whole = cosines(self.params(), read)?[0];
         let without_words = cosines(self.params(), &reading.without_words(&given, self)?)?;
-        let [before, after] = reading.around;
+        let [before, after] = reading.special_counts;
         let nothing = |count: usize| std::iter::repeat_n(0.0, count);
         let scores = without_words.iter().map(|without| whole - without);
 
-        let Encoding { ids, types, .. } = &reading.encoding;
-        let offsets = Offsets::of_lengths([ids.len()]);
-        let mut look = Look::new(&reading.tokens);
+        let Encoding { ids, type_ids: types, .. } = &reading.encoding;
+        let offsets = Offsets::from_lengths([ids.len()]);
+        let mut look = AttentionCollector::new(&reading.tokens);
         let tokens = Tokens { ids, offsets: &offsets, types: Some(types) };
-        self.model().each_record(self.params(), tokens, &mut |record| look.add(record))?;
-        let Look { attention, derived, depth, .. } = look;
+        self.model().trace_layers(self.params(), tokens, &mut |record| look.add(record))?;
+        let AttentionCollector { attention, derived, depth, .. } = look;
         let encoder = &self.model().config().encoder;
         let [layers, heads] = [encoder.num_layers, encoder.num_heads];
         let mut params = self.params().clone();
         let without = (0..layers * heads).map(|index| {
             let [layer, head] = [index / heads, index % heads];
             let attention = self.model().attention(layer);
-            let found = attention.without(&mut params, head, |params| cosines(params, read))?[0];
-            Ok(WithoutHead {
+            let found = attention.with_head_ablated(&mut params, head, |params| cosines(params, read))?[0];
+            Ok(HeadAblation {
                 layer,
                 head,
                 label: String::new(),
@@ -176,17 +177,17 @@ impl TextEmbedder {
             })
         });
         let without = without.collect::<Result<_>>()?;
-        let shown = |token: usize| self.tokenizer().shown(ids[token]);
+        let shown = |token: usize| self.tokenizer().display_token(ids[token]);
         let special = |range: Range<usize>| range.map(|token| Word { text: shown(token), special: true });
         let plain = reading.spans.iter().map(|word| Word { text: given[word.bytes.clone()].into(), special: false });
         let pieces =
             reading.tokens.iter().enumerate().flat_map(|(word, tokens)| tokens.clone().map(move |t| (word, t)));
         let label = target.unwrap_or(text).to_owned();
         Ok(Explanation {
-            kind: ExplainedKind::Encoder,
+            kind: ExplanationKind::Encoder,
             model: name.into(),
             text: text.into(),
-            cut: TextCut::of(reading.read(), reading.tokens_of_text, false),
+            cut: Truncation::of(reading.num_read_tokens(), reading.tokens_of_text, false),
             label: label.clone(),
             similarity: Some(whole),
             number: None,
@@ -194,7 +195,7 @@ impl TextEmbedder {
             exclusive: true,
             parts: None,
             probabilities: Vec::new(),
-            pieces: pieces.map(|(word, t)| Piece { text: shown(t), word }).collect(),
+            pieces: pieces.map(|(word, t)| WordPiece { text: shown(t), word }).collect(),
             words: special(0..before).chain(plain).chain(special(ids.len() - after..ids.len())).collect(),
             layers,
             heads,

@@ -1,19 +1,23 @@
 //! Why a tagger marked what it marked: what each word does to a span's probability, and which features of the random field spoke
 //! for its labels.
 
-use super::attribution::Method;
+use super::attribution::AttributionMethod;
 use super::classifier::log_odds;
-use super::marked::marked;
+use super::highlighted::highlight;
 use super::tagged_text::{
-    Against, ExplainedSpan, FeatureEffect, FoundLabel, NetworkEffect, SpanHalf, TaggedText, TransitionEffect,
+    AlternativeSpan, ExplainedSpan, FeatureEffect, LabelComparison, MemberSpanScore, NetworkEffect, TaggedText,
+    TransitionEffect,
 };
-use crate::crf::{Halves, Sums, TaggerBlend, Told, Transitions, best, best_of, told};
-use crate::data::{Span, SpanUnit, SpannedText};
-use crate::tagger_network::not_finite;
-use crate::text::{Encoded, words_of};
-use crate::text_tagger::{Cut, FoundSpan, TextTagger, units};
+use crate::crf::{
+    FeatureDescription, ForwardBackward, MemberEmissions, TaggerBlend, Transitions, describe_features, viterbi,
+    viterbi_allowed,
+};
+use crate::data::{Span, SpanExample, SpanUnit};
+use crate::tagger_network::not_finite_error;
+use crate::text::{TokenSequence, word_spans};
+use crate::text_tagger::{PredictedSpan, TextTagger, TextUnits, units_of_row};
 use crate::{Error, Result, sorting, tr};
-use chumoku_kernels::halt::Flag;
+use chumoku_kernels::cancel::CancelFlag;
 use chumoku_kernels::parallel;
 use std::ops::Range;
 
@@ -22,7 +26,7 @@ const BATCH_WORDS: usize = 256;
 
 /// A span to explain, whether it is marked or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AskedSpan {
+pub struct SpanQuery {
     /// Its first character, from 0.
     pub start: usize,
     /// The character behind its last.
@@ -32,16 +36,16 @@ pub struct AskedSpan {
 }
 
 /// Units of a span, and its kind.
-type Place = (Range<usize>, usize);
+type UnitSpan = (Range<usize>, usize);
 
 /// A text while it is explained.
-struct Subject<'a> {
+struct SpanExplainer<'a> {
     tagger: &'a TextTagger,
     text: &'a str,
     units: &'a [Range<usize>],
     /// The features of each unit that the model knows, with their numbers.
-    known: Vec<Vec<(u32, Told)>>,
-    halves: Halves,
+    known: Vec<Vec<(u32, FeatureDescription)>>,
+    halves: MemberEmissions,
 }
 
 impl TextTagger {
@@ -57,10 +61,10 @@ impl TextTagger {
         &self,
         text: &str,
         name: &str,
-        asked: Option<&AskedSpan>,
+        asked: Option<&SpanQuery>,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<TaggedText> {
-        self.explain_cut((text, self.config.unit.cut(text)), name, asked, progress)
+        self.explain_units((text, self.config.unit.split(text)), name, asked, progress)
     }
 
     /// The same of a text that a file has cut into words.
@@ -69,53 +73,55 @@ impl TextTagger {
     /// See [`TextTagger::explain`].
     pub fn explain_row(
         &self,
-        row: &SpannedText,
+        row: &SpanExample,
         name: &str,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<TaggedText> {
-        self.explain_cut((&row.text, units(row, self.config.unit)), name, None, progress)
+        self.explain_units((&row.text, units_of_row(row, self.config.unit)), name, None, progress)
     }
 
-    fn explain_cut(
+    fn explain_units(
         &self,
-        cut: Cut<'_>,
+        cut: TextUnits<'_>,
         name: &str,
-        asked: Option<&AskedSpan>,
+        asked: Option<&SpanQuery>,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<TaggedText> {
         if cut.1.is_empty() {
             return Err(Error::Setting(tr!("the text to explain is empty", "説明するテキストが空です")));
         }
-        let halves = self.halves(std::slice::from_ref(&cut))?.remove(0);
+        let halves = self.member_scores(std::slice::from_ref(&cut))?.remove(0);
         let (text, units) = cut;
-        let known = told(text, &units, self.config.unit).into_iter().map(|seen| {
-            seen.into_iter().filter_map(|told| self.crf.number(told.hash).map(|number| (number, told))).collect()
+        let known = describe_features(text, &units, self.config.unit).into_iter().map(|seen| {
+            seen.into_iter()
+                .filter_map(|told| self.crf.feature_number(told.hash).map(|number| (number, told)))
+                .collect()
         });
         let known = known.collect();
-        let subject = Subject { tagger: self, text, units: &units, known, halves };
-        let shares = self.shares();
+        let subject = SpanExplainer { tagger: self, text, units: &units, known, halves };
+        let shares = self.blend();
         let transitions = shares.transitions(&self.crf, self.tags());
-        let marked = self.tags().decode(&best(&shares.emissions(&subject.halves), &transitions));
+        let marked = self.tags().decode(&viterbi(&shares.emissions(&subject.halves), &transitions));
         let places = match asked {
             None => marked.clone(),
-            Some(asked) => vec![subject.asked(asked, &transitions)?],
+            Some(asked) => vec![subject.resolve_query(asked, &transitions)?],
         };
         Ok(TaggedText {
             model: name.to_owned(),
             text: text.to_owned(),
-            method: Method::LeaveOneOut.name().to_owned(),
-            unit: UNIT.to_owned(),
-            hidden_by: self.network.as_ref().map(|network| network.hiding().1),
+            method: AttributionMethod::LeaveOneOut.name().to_owned(),
+            unit: EFFECT_UNIT.to_owned(),
+            hidden_by: self.network.as_ref().map(|network| network.mask_token().1),
             blend: self.network.as_ref().map(|network| network.config.blend),
-            spans: subject.spans(&places, &marked, progress)?,
+            spans: subject.explain_spans(&places, &marked, progress)?,
         })
     }
 }
 
 /// As [`TaggedText::unit`] says it.
-const UNIT: &str = "change in the span's log-odds when the word is hidden";
+const EFFECT_UNIT: &str = "change in the span's log-odds when the word is hidden";
 
-impl Subject<'_> {
+impl SpanExplainer<'_> {
     /// The words, in units: of a text that is read by characters those of its script.
     fn words(&self) -> Vec<Range<usize>> {
         let n = self.units.len();
@@ -123,8 +129,9 @@ impl Subject<'_> {
             return (0..n).map(|i| i..i + 1).collect();
         }
         let spans = self.units.iter().map(|unit| (unit.start, unit.end)).collect();
-        let encoded = Encoded { ids: vec![0; n], spans, units: (0..n as u32).collect(), ..Encoded::default() };
-        words_of(self.text, &encoded).into_iter().map(|word| word.tokens).filter(|word| !word.is_empty()).collect()
+        let encoded =
+            TokenSequence { ids: vec![0; n], spans, word_ids: (0..n as u32).collect(), ..TokenSequence::default() };
+        word_spans(self.text, &encoded).into_iter().map(|word| word.tokens).filter(|word| !word.is_empty()).collect()
     }
 
     /// The bytes of some units.
@@ -137,7 +144,7 @@ impl Subject<'_> {
     }
 
     /// The place that is asked for.
-    fn asked(&self, asked: &AskedSpan, transitions: &Transitions) -> Result<Place> {
+    fn resolve_query(&self, asked: &SpanQuery, transitions: &Transitions) -> Result<UnitSpan> {
         let (start, end) = (asked.start, asked.end);
         let length = self.text.chars().count();
         let fault = |problem: String| Err(Error::Setting(format!("{start}:{end}: {problem}")));
@@ -180,8 +187,8 @@ impl Subject<'_> {
                 }
             },
             None => {
-                let places: Vec<Place> = (0..labels.len()).map(|kind| (range.clone(), kind)).collect();
-                let chances = self.chances(&self.halves, self.tagger.shares(), transitions, &places)?;
+                let places: Vec<UnitSpan> = (0..labels.len()).map(|kind| (range.clone(), kind)).collect();
+                let chances = self.span_probabilities(&self.halves, self.tagger.blend(), transitions, &places)?;
                 (1..chances.len()).fold(0, |best, kind| if chances[kind] > chances[best] { kind } else { best })
             }
         };
@@ -189,23 +196,23 @@ impl Subject<'_> {
     }
 
     /// The probability of each place.
-    fn chances(
+    fn span_probabilities(
         &self,
-        halves: &Halves,
+        halves: &MemberEmissions,
         shares: TaggerBlend,
         transitions: &Transitions,
-        places: &[Place],
+        places: &[UnitSpan],
     ) -> Result<Vec<f64>> {
         let tags = self.tagger.tags();
-        let sums = Sums::of(&shares.emissions(halves), transitions).ok_or_else(not_finite)?;
-        let of = |(range, kind): &Place| {
-            sums.probability(transitions, range.start, &tags.path(*kind, range.len()), tags.inside(*kind))
+        let sums = ForwardBackward::new(&shares.emissions(halves), transitions).ok_or_else(not_finite_error)?;
+        let of = |(range, kind): &UnitSpan| {
+            sums.probability(transitions, range.start, &tags.span_tags(*kind, range.len()), tags.inside_tag(*kind))
         };
         Ok(places.iter().map(of).collect())
     }
 
     /// The random field's scores without every feature that looks at some units.
-    fn without(&self, hidden: &Range<usize>) -> Vec<f32> {
+    fn crf_scores_without(&self, hidden: &Range<usize>) -> Vec<f32> {
         let (crf, labels) = (&self.tagger.crf, self.tagger.tags().count());
         let looks = |reach: &Range<usize>| reach.start < hidden.end && hidden.start < reach.end;
         let mut scores = self.halves.crf.clone();
@@ -213,24 +220,26 @@ impl Subject<'_> {
             if seen.iter().any(|(_, told)| looks(&told.reach)) {
                 row.fill(0.0);
                 for (number, _) in seen.iter().filter(|(_, told)| !looks(&told.reach)) {
-                    row.iter_mut().zip(crf.of_feature(*number, labels)).for_each(|(score, weight)| *score += weight);
+                    row.iter_mut()
+                        .zip(crf.feature_weights(*number, labels))
+                        .for_each(|(score, weight)| *score += weight);
                 }
             }
         }
         scores
     }
 
-    fn spans(
+    fn explain_spans(
         &self,
-        places: &[Place],
-        marked_places: &[Place],
+        places: &[UnitSpan],
+        marked_places: &[UnitSpan],
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Vec<ExplainedSpan>> {
         if places.is_empty() {
             return Ok(Vec::new());
         }
         let tagger = self.tagger;
-        let whole = tagger.shares();
+        let whole = tagger.blend();
         // The whole; then, where there are two, each half alone.
         let asked = match tagger.has_network() {
             true => vec![whole, TaggerBlend::NETWORK, TaggerBlend::CRF],
@@ -238,61 +247,66 @@ impl Subject<'_> {
         };
         let asked: Vec<(TaggerBlend, Transitions)> =
             asked.into_iter().map(|shares| (shares, shares.transitions(&tagger.crf, tagger.tags()))).collect();
-        let chances = |halves: &Halves| -> Result<Vec<Vec<f64>>> {
-            asked.iter().map(|(shares, transitions)| self.chances(halves, *shares, transitions, places)).collect()
+        let chances = |halves: &MemberEmissions| -> Result<Vec<Vec<f64>>> {
+            asked
+                .iter()
+                .map(|(shares, transitions)| self.span_probabilities(halves, *shares, transitions, places))
+                .collect()
         };
         let with = chances(&self.halves)?;
         let words = self.words();
         let bytes: Vec<Range<usize>> = words.iter().map(|word| self.bytes(word)).collect();
         // By word, by half, by place.
         let mut without: Vec<Vec<Vec<f64>>> = Vec::with_capacity(words.len());
-        let halt = Flag::current();
+        let halt = CancelFlag::current();
         for (words_of_batch, parts) in words.chunks(BATCH_WORDS).zip(bytes.chunks(BATCH_WORDS)) {
             progress(without.len(), words.len());
             let network = match &tagger.network {
-                Some(network) => network.hidden(self.text, self.units, parts, &self.halves.network)?,
+                Some(network) => {
+                    network.log_probabilities_masked(self.text, self.units, parts, &self.halves.network)?
+                }
                 None => vec![Vec::new(); parts.len()],
             };
-            let mut halves: Vec<Halves> =
-                network.into_iter().map(|network| Halves { crf: Vec::new(), network }).collect();
+            let mut halves: Vec<MemberEmissions> =
+                network.into_iter().map(|network| MemberEmissions { crf: Vec::new(), network }).collect();
             let found = parallel::map_chunks(&mut halves, 1, |i, halves| {
                 halt.check();
-                halves[0].crf = self.without(&words_of_batch[i]);
+                halves[0].crf = self.crf_scores_without(&words_of_batch[i]);
                 chances(&halves[0])
             });
             without.extend(found.into_iter().collect::<Result<Vec<_>>>()?);
         }
         progress(words.len(), words.len());
-        let span = |(at, place): (usize, &Place)| -> Result<ExplainedSpan> {
+        let span = |(at, place): (usize, &UnitSpan)| -> Result<ExplainedSpan> {
             let effects = |half: usize| -> Vec<f32> {
                 let own = log_odds(with[half][at]);
                 without.iter().map(|chances| (own - log_odds(chances[half][at])) as f32).collect()
             };
             let of_half = |half: usize| {
-                (half < asked.len()).then(|| SpanHalf { probability: with[half][at], effects: effects(half) })
+                (half < asked.len()).then(|| MemberSpanScore { probability: with[half][at], effects: effects(half) })
             };
             let bytes_of_span = self.bytes(&place.0);
             let [start, end] = [bytes_of_span.start, bytes_of_span.end].map(|at| self.character(at));
             let label = tagger.config.labels[place.1].clone();
             let is_found = marked_places.contains(place);
             Ok(ExplainedSpan {
-                span: FoundSpan {
+                span: PredictedSpan {
                     span: Span { start, end, label },
                     text: self.text[bytes_of_span].to_owned(),
                     probability: with[0][at],
                 },
                 is_found,
-                words: marked(self.text, bytes.iter().cloned().zip(effects(0))),
+                words: highlight(self.text, bytes.iter().cloned().zip(effects(0))),
                 network: of_half(1),
                 crf: of_half(2),
-                against: self.against(place, is_found, whole, &asked[0].1),
+                against: self.compare_labels(place, is_found, whole, &asked[0].1),
             })
         };
         places.iter().enumerate().map(span).collect()
     }
 
     /// What a label is called.
-    fn tag(&self, tag: usize) -> String {
+    fn tag_name(&self, tag: usize) -> String {
         let (tags, labels) = (self.tagger.tags(), self.tagger.labels());
         match tag {
             _ if tags.each_word => labels[tag].clone(),
@@ -304,30 +318,34 @@ impl Subject<'_> {
 
     /// The likeliest labels with a span against others: of one that is marked, the likeliest in which none of its words has its kind;
     /// of one that is not, those that the model gives.
-    fn against(
+    fn compare_labels(
         &self,
-        (range, kind): &Place,
+        (range, kind): &UnitSpan,
         is_found: bool,
         shares: TaggerBlend,
         transitions: &Transitions,
-    ) -> Option<Against> {
+    ) -> Option<LabelComparison> {
         let tags = self.tagger.tags();
         let emissions = shares.emissions(&self.halves);
-        let (own, inside) = (tags.path(*kind, range.len()), tags.inside(*kind));
-        let (path, score) = best_of(&emissions, transitions, |t, label| match range.contains(&t) {
+        let (own, inside) = (tags.span_tags(*kind, range.len()), tags.inside_tag(*kind));
+        let (path, score) = viterbi_allowed(&emissions, transitions, |t, label| match range.contains(&t) {
             true => own[t - range.start] == label,
             false => t != range.end || Some(label) != inside,
         })?;
         let of_kind = |label: usize| label == own[0] || Some(label) == inside;
         let (other, other_score) = match is_found {
-            true => best_of(&emissions, transitions, |t, label| !range.contains(&t) || !of_kind(label))?,
-            false => best_of(&emissions, transitions, |_, _| true)?,
+            true => viterbi_allowed(&emissions, transitions, |t, label| !range.contains(&t) || !of_kind(label))?,
+            false => viterbi_allowed(&emissions, transitions, |_, _| true)?,
         };
-        Some(self.difference([(&path, score), (&other, other_score)], shares))
+        Some(self.score_difference([(&path, score), (&other, other_score)], shares))
     }
 
     /// The difference of two scores, part by part.
-    fn difference(&self, [(path, score), (other, other_score)]: [(&[usize], f64); 2], shares: TaggerBlend) -> Against {
+    fn score_difference(
+        &self,
+        [(path, score), (other, other_score)]: [(&[usize], f64); 2],
+        shares: TaggerBlend,
+    ) -> LabelComparison {
         let (tagger, tags) = (self.tagger, self.tagger.tags());
         let labels = tags.count();
         let [of_crf, of_network] = [shares.crf, shares.network].map(f64::from);
@@ -339,7 +357,8 @@ impl Subject<'_> {
             let [from, other_from] = [path, other].map(|path| label_before(path, t));
             if [from, y] != [other_from, z] {
                 let weight = |from: usize, to: usize| f64::from(tagger.crf.transitions[from * labels + to]);
-                let named = |from: usize, to: usize| [(from < labels).then(|| self.tag(from)), Some(self.tag(to))];
+                let named =
+                    |from: usize, to: usize| [(from < labels).then(|| self.tag_name(from)), Some(self.tag_name(to))];
                 transitions.push(TransitionEffect {
                     word: word(t),
                     labels: named(from, y),
@@ -350,7 +369,7 @@ impl Subject<'_> {
             if y == z {
                 continue;
             }
-            let (label, other) = (self.tag(y), self.tag(z));
+            let (label, other) = (self.tag_name(y), self.tag_name(z));
             if !self.halves.network.is_empty() {
                 let log_p = |label: usize| f64::from(self.halves.network[t * labels + label]);
                 let effect = of_network * (log_p(y) - log_p(z));
@@ -358,7 +377,7 @@ impl Subject<'_> {
             }
             let start = self.character(self.units[t].start);
             for (number, told) in &self.known[t] {
-                let weights = tagger.crf.of_feature(*number, labels);
+                let weights = tagger.crf.feature_weights(*number, labels);
                 let effect = of_crf * (f64::from(weights[y]) - f64::from(weights[z]));
                 if effect != 0.0 {
                     features.push(FeatureEffect {
@@ -376,15 +395,15 @@ impl Subject<'_> {
                 }
             }
         }
-        sorting::by(&mut features, |a, b| b.effect.abs().total_cmp(&a.effect.abs()));
+        sorting::sort_by(&mut features, |a, b| b.effect.abs().total_cmp(&a.effect.abs()));
         let marked = tags.decode(path);
         let instead = tags.decode(other).into_iter().filter(|place| !marked.contains(place)).map(|(range, kind)| {
             let bytes = self.bytes(&range);
             let [start, end] = [bytes.start, bytes.end].map(|at| self.character(at));
             let span = Span { start, end, label: tagger.config.labels[kind].clone() };
-            FoundLabel { span, text: self.text[bytes].to_owned() }
+            AlternativeSpan { span, text: self.text[bytes].to_owned() }
         });
-        Against {
+        LabelComparison {
             spans: instead.collect(),
             score,
             other_score,

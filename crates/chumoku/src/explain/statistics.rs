@@ -2,7 +2,7 @@
 
 /// The figures of rows of weights.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Measures {
+pub(crate) struct HeadMeasures {
     pub(crate) entropy: f32,
     pub(crate) distance: f32,
     /// How far evenly spread attention would go.
@@ -18,16 +18,16 @@ pub(crate) struct Measures {
     pub(crate) sink_share: f32,
 }
 
-impl Measures {
+impl HeadMeasures {
     /// The figures of roles: sink, local, pairwise, distant.
-    pub(crate) fn of_roles(&self) -> [f32; 4] {
+    pub(crate) fn role_figures(&self) -> [f32; 4] {
         [self.sink_share, self.nearby, self.paired, self.distance]
     }
 }
 
 /// The figures of these rows, each of the query word that is named with it, over `words` words or the first of them, which
 /// are those that it sees.
-pub(crate) fn measure<'a>(words: usize, rows: impl Iterator<Item = (usize, &'a [f32])>) -> Measures {
+pub(crate) fn measure_rows<'a>(words: usize, rows: impl Iterator<Item = (usize, &'a [f32])>) -> HeadMeasures {
     let mut received = vec![0.0f32; words];
     let mut most_received = vec![0.0f32; words];
     let [mut entropy, mut distance, mut nearby, mut previous, mut strongest] = [0.0f32; 5];
@@ -58,7 +58,7 @@ pub(crate) fn measure<'a>(words: usize, rows: impl Iterator<Item = (usize, &'a [
     }
     let rows = count.max(1) as f32;
     let sink = (0..words).fold(0, |best, j| if received[j] > received[best] { j } else { best });
-    Measures {
+    HeadMeasures {
         entropy: entropy / chosen.max(1) as f32,
         distance: distance / rows,
         even_distance: even / rows,

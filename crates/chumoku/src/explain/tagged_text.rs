@@ -1,9 +1,9 @@
 //! What there is to say of the spans that a tagger marks in a text: words, features, and sums of them.
 
-use super::marked::MarkedWord;
+use super::highlighted::HighlightedWord;
 use crate::crf::TaggerBlend;
 use crate::data::Span;
-use crate::text_tagger::FoundSpan;
+use crate::text_tagger::PredictedSpan;
 use serde::Serialize;
 
 /// The spans of a text, and why a tagger marked them.
@@ -32,24 +32,24 @@ pub struct TaggedText {
 pub struct ExplainedSpan {
     /// Where it is, what, and how probable.
     #[serde(flatten)]
-    pub span: FoundSpan,
+    pub span: PredictedSpan,
     /// Whether it is among those that the model marks; one that was asked for may not be.
     pub is_found: bool,
     /// The words of the text, each with the log-odds of just this span minus those with the word hidden.
-    pub words: Vec<MarkedWord>,
+    pub words: Vec<HighlightedWord>,
     /// What the network says by itself, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub network: Option<SpanHalf>,
+    pub network: Option<MemberSpanScore>,
     /// What the random field then says by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub crf: Option<SpanHalf>,
+    pub crf: Option<MemberSpanScore>,
     /// The likeliest labels with the span, held against others; none where there are no others.
-    pub against: Option<Against>,
+    pub against: Option<LabelComparison>,
 }
 
 /// What one half of a tagger says of a span.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct SpanHalf {
+pub struct MemberSpanScore {
     /// The probability that it gives to the span.
     pub probability: f64,
     /// As in [`ExplainedSpan::words`], of this half alone.
@@ -62,9 +62,9 @@ pub struct SpanHalf {
 /// The others are, of a span that is marked, the likeliest labels in which none of its words has its kind; of one that is not, those
 /// that the model gives.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Against {
+pub struct LabelComparison {
     /// What the others mark that the first do not; empty for nothing.
-    pub spans: Vec<FoundLabel>,
+    pub spans: Vec<AlternativeSpan>,
     /// The score with the span.
     pub score: f64,
     /// The score of the others.
@@ -88,7 +88,7 @@ pub struct Against {
 
 /// A span without a probability.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct FoundLabel {
+pub struct AlternativeSpan {
     /// Where it is, and what.
     #[serde(flatten)]
     pub span: Span,

@@ -1,9 +1,9 @@
 //! What the network of a tagger looks at in a text.
 
+use super::attention_collector::{AttentionCollector, FramedText, display_word};
 use super::attribution::Attribution;
 use super::classifier::JOINING;
-use super::explanation::{ExplainedKind, Explanation, Piece, TextCut, Word};
-use super::recorded::{Look, Reading, shown_word};
+use super::explanation::{Explanation, ExplanationKind, Truncation, Word, WordPiece};
 use crate::nn::{Offsets, Tokens};
 use crate::text_tagger::TextTagger;
 use crate::{Error, Result, tr};
@@ -23,23 +23,23 @@ impl TextTagger {
             return Err(Error::Setting(tr!("the text to explain is empty", "説明するテキストが空です")));
         }
         let tokenizer = &network.tokenizer;
-        let Reading { ids, spans, tokens, around, tokens_of_text } =
-            Reading::of(text, tokenizer, network.config.max_tokens)?;
-        let read = ids.len() - tokenizer.frame().len();
-        let mut look = Look::new(&tokens);
-        let offsets = Offsets::of_lengths([ids.len()]);
-        network.model.each_record(&network.params, Tokens::new(&ids, &offsets), &mut |record| look.add(record))?;
-        let Look { attention, derived, depth, .. } = look;
+        let FramedText { ids, spans, tokens, special_names: around, tokens_of_text } =
+            FramedText::read(text, tokenizer, network.config.max_tokens)?;
+        let read = ids.len() - tokenizer.special_tokens().len();
+        let mut look = AttentionCollector::new(&tokens);
+        let offsets = Offsets::from_lengths([ids.len()]);
+        network.model.trace_layers(&network.params, Tokens::new(&ids, &offsets), &mut |record| look.add(record))?;
+        let AttentionCollector { attention, derived, depth, .. } = look;
         let encoder = &network.config.model.encoder.encoder;
         let [before, after] = around.map(|names| names.into_iter().map(|text| Word { text, special: true }));
-        let plain = spans.iter().map(|word| shown_word(text, word, tokenizer));
+        let plain = spans.iter().map(|word| display_word(text, word, tokenizer));
         let words: Vec<Word> = before.chain(plain).chain(after).collect();
         let pieces = tokens.iter().enumerate().flat_map(|(word, tokens)| tokens.clone().map(move |t| (word, t)));
         Ok(Some(Explanation {
-            kind: ExplainedKind::Encoder,
+            kind: ExplanationKind::Encoder,
             model: name.into(),
             text: text.into(),
-            cut: TextCut::of(read, tokens_of_text, false),
+            cut: Truncation::of(read, tokens_of_text, false),
             label: text.into(),
             similarity: None,
             number: None,
@@ -47,7 +47,7 @@ impl TextTagger {
             probabilities: Vec::new(),
             exclusive: true,
             parts: None,
-            pieces: pieces.map(|(word, t)| Piece { text: tokenizer.token(ids[t]), word }).collect(),
+            pieces: pieces.map(|(word, t)| WordPiece { text: tokenizer.token(ids[t]), word }).collect(),
             layers: encoder.num_layers,
             heads: encoder.num_heads,
             attention,

@@ -1,14 +1,14 @@
 //! Where a translation comes from: cross-attention by word, and what each word of the source does to each word of the
 //! translation.
 
-use super::alignment::{Alignment, TranslationWithoutHead};
+use super::alignment::{Alignment, TranslationHeadAblation};
 use super::classifier::JOINING;
 use super::explanation::Word;
-use crate::decoding::{Considered, Fate};
-use crate::models::PairBatch;
+use crate::decoding::{BeamCandidate, CandidateFate};
+use crate::models::TranslationBatch;
 use crate::nn::Offsets;
 use crate::params::Params;
-use crate::text::{TextTokenizer, WordSpan, words_of};
+use crate::text::{TextTokenizer, WordSpan, word_spans};
 use crate::text_translator::{TextTranslator, TranslateOptions, Translation};
 use crate::{Error, Result, tr};
 use chumoku_nn::probability::log_softmax;
@@ -21,7 +21,7 @@ const END: &str = "[END]";
 const TARGET_TOKENS: usize = 1024;
 
 /// A text's words and tokens.
-struct Side {
+struct WordsAndTokens {
     words: Vec<WordSpan>,
     /// The tokens, without the end.
     ids: Vec<u32>,
@@ -29,16 +29,16 @@ struct Side {
     is_cut: bool,
 }
 
-impl Side {
+impl WordsAndTokens {
     /// Of a text's first `limit` tokens.
-    fn of(text: &str, tokenizer: &TextTokenizer, limit: usize) -> Result<Side> {
+    fn read(text: &str, tokenizer: &TextTokenizer, limit: usize) -> Result<WordsAndTokens> {
         let mut encoded = tokenizer.encode(text)?;
-        let mut words = words_of(text, &encoded);
+        let mut words = word_spans(text, &encoded);
         let is_cut = encoded.ids.len() > limit;
         encoded.ids.truncate(limit);
         words.retain(|word| word.tokens.start < limit);
         words.iter_mut().for_each(|word| word.tokens.end = word.tokens.end.min(limit));
-        Ok(Side { words, ids: encoded.ids, is_cut })
+        Ok(WordsAndTokens { words, ids: encoded.ids, is_cut })
     }
 
     /// The tokens of each word, and at last the end.
@@ -47,7 +47,7 @@ impl Side {
         self.words.iter().map(|word| word.tokens.clone()).chain([end]).collect()
     }
 
-    fn named(&self, text: &str) -> Vec<Word> {
+    fn display_words(&self, text: &str) -> Vec<Word> {
         let plain = self.words.iter().map(|word| Word { text: text[word.bytes.clone()].into(), special: false });
         plain.chain([Word { text: END.into(), special: true }]).collect()
     }
@@ -56,7 +56,7 @@ impl Side {
 /// A translation while it is searched for: the best hypothesis of a step, and where its words come from.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct GrowingTranslation<'a> {
+pub struct PartialTranslation<'a> {
     /// The words of the source, and its end.
     pub source_words: &'a [Word],
     /// The text so far.
@@ -73,22 +73,22 @@ impl TextTranslator {
     ///
     /// # Errors
     /// As for [`TextTranslator::translate`].
-    pub fn translate_growing(
+    pub fn translate_streaming(
         &self,
         source: &str,
         options: &TranslateOptions,
-        told: &mut dyn FnMut(GrowingTranslation<'_>) -> ControlFlow<()>,
+        told: &mut dyn FnMut(PartialTranslation<'_>) -> ControlFlow<()>,
     ) -> Result<Translation> {
-        let (ids, is_cut) = self.read(source)?;
-        let read = Side::of(source, self.tokenizers.source(), self.config.model.max_length - 1)?;
-        let source_words = read.named(source);
+        let (ids, is_cut) = self.encode_source(source)?;
+        let read = WordsAndTokens::read(source, self.tokenizers.source(), self.config.model.max_length - 1)?;
+        let source_words = read.display_words(source);
         let mut tell = |text: &str| -> Result<ControlFlow<()>> {
-            let (words, weights) = self.attended(&read, text)?;
-            Ok(told(GrowingTranslation { source_words: &source_words, text, words, weights }))
+            let (words, weights) = self.attention_by_word(&read, text)?;
+            Ok(told(PartialTranslation { source_words: &source_words, text, words, weights }))
         };
         let (mut live, mut going) = (vec![Vec::new()], Ok(ControlFlow::Continue(())));
-        let mut step = |considered: &[Considered]| {
-            let followed = considered.iter().filter(|one| one.fate == Fate::Followed);
+        let mut step = |considered: &[BeamCandidate]| {
+            let followed = considered.iter().filter(|one| one.fate == CandidateFate::Followed);
             live = followed
                 .map(|one| [live.get(one.hypothesis).map_or(&[][..], Vec::as_slice), &[one.token]].concat())
                 .collect();
@@ -96,12 +96,12 @@ impl TextTranslator {
                 going = self.tokenizers.target.decode(best).map_err(Error::from).and_then(|text| tell(&text));
             }
         };
-        let offsets = Offsets::of_lengths([ids.len()]);
-        let limits = [self.limit(ids.len())];
-        let found = self.search_told(&self.params, (&ids, &offsets), &limits, options, &mut step)?;
+        let offsets = Offsets::from_lengths([ids.len()]);
+        let limits = [self.max_target_tokens(ids.len())];
+        let found = self.search_observed(&self.params, (&ids, &offsets), &limits, options, &mut step)?;
         let texts = found.into_iter().flatten().map(|found| Ok((self.tokenizers.target.decode(&found.ids)?, found)));
         let hypotheses = texts.collect::<Result<Vec<_>>>()?;
-        let translation = Translation { hypotheses, source_tokens: ids.len() - 1, is_cut };
+        let translation = Translation { hypotheses, source_tokens: ids.len() - 1, is_truncated: is_cut };
         if going?.is_continue() {
             let _ = tell(translation.text())?;
         }
@@ -109,9 +109,9 @@ impl TextTranslator {
     }
 
     /// The words of a translation, and the share of its attention that each gives to each word of the source and its end.
-    fn attended(&self, read: &Side, text: &str) -> Result<(Vec<String>, Vec<Vec<f32>>)> {
-        let written = Side::of(text, &self.tokenizers.target, self.config.model.max_length - 1)?;
-        let pair = self.pair(&[&read.ids[..], &[self.end_of_source()]].concat(), &written.ids);
+    fn attention_by_word(&self, read: &WordsAndTokens, text: &str) -> Result<(Vec<String>, Vec<Vec<f32>>)> {
+        let written = WordsAndTokens::read(text, &self.tokenizers.target, self.config.model.max_length - 1)?;
+        let pair = self.pair_batch(&[&read.ids[..], &[self.end_of_source()]].concat(), &written.ids);
         let layers = self.model.alignment(&self.params, &pair)?;
         let heads: Vec<_> = layers.iter().flat_map(|layer| layer.outer_iter()).collect();
         let columns = read.tokens();
@@ -148,8 +148,8 @@ impl TextTranslator {
         let text = target.or(own.as_ref().map(|own| own.text())).unwrap_or_default();
         let limit = self.config.model.max_length - 1;
         let (reader, writer) = (self.tokenizers.source(), &self.tokenizers.target);
-        let read = Side::of(source, reader, limit)?;
-        let written = Side::of(text, writer, usize::MAX)?;
+        let read = WordsAndTokens::read(source, reader, limit)?;
+        let written = WordsAndTokens::read(text, writer, usize::MAX)?;
         if written.ids.len() > limit {
             return Err(chumoku_nn::Error::TooLong { limit, found: written.ids.len() }.into());
         }
@@ -159,7 +159,7 @@ impl TextTranslator {
         let mut sources = vec![read.ids.clone()];
         for word in &read.words {
             let without = format!("{}{}", &source[..word.bytes.start], &source[word.bytes.end..end]);
-            sources.push(Side::of(&without, reader, limit)?.ids);
+            sources.push(WordsAndTokens::read(&without, reader, limit)?.ids);
         }
         let rows = written.tokens();
         let log_p = self.log_probabilities(&self.params, &sources, &written.ids, &rows)?;
@@ -169,7 +169,7 @@ impl TextTranslator {
             known.chain([None]).collect()
         });
 
-        let pair = self.pair(&[&sources[0][..], &[self.end_of_source()]].concat(), &written.ids);
+        let pair = self.pair_batch(&[&sources[0][..], &[self.end_of_source()]].concat(), &written.ids);
         let layers = self.model.alignment(&self.params, &pair)?;
         let mut attention = Vec::new();
         for head in layers.iter().flat_map(|layer| layer.outer_iter()) {
@@ -183,10 +183,10 @@ impl TextTranslator {
         let [layers, heads] = [layers.len(), self.config.model.decoder_num_heads()];
         let without = (0..layers * heads).map(|index| {
             let [layer, head] = [index / heads, index % heads];
-            let params = self.silenced(&[[layer, head]])?;
+            let params = self.params_without_heads(&[[layer, head]])?;
             let log_p = self.log_probabilities(&params, &sources[..1], &written.ids, &rows)?.remove(0);
             let translation = self.translate_with(&params, &[source], &TranslateOptions::default())?.pop();
-            Ok(TranslationWithoutHead {
+            Ok(TranslationHeadAblation {
                 layer,
                 head,
                 log_probabilities: log_p.into_iter().map(|x| x as f32).collect(),
@@ -200,8 +200,8 @@ impl TextTranslator {
             target: text.into(),
             is_given: target.is_some(),
             is_cut: read.is_cut,
-            source_words: read.named(source),
-            target_words: written.named(text),
+            source_words: read.display_words(source),
+            target_words: written.display_words(text),
             layers,
             heads,
             log_probabilities: log_p[0].iter().map(|&x| x as f32).collect(),
@@ -211,7 +211,7 @@ impl TextTranslator {
             joining: JOINING.into(),
             attention,
         };
-        alignment.ranking = alignment.rank();
+        alignment.ranking = alignment.rank_heads();
         Ok(alignment)
     }
 
@@ -223,11 +223,11 @@ impl TextTranslator {
         target: &[u32],
         parts: &[Range<usize>],
     ) -> Result<Vec<Vec<f64>>> {
-        let (end, bounds) = (self.end_of_source(), self.bounds());
+        let (end, bounds) = (self.end_of_source(), self.start_and_end_tokens());
         let mut found = Vec::new();
         for sources in sources.chunks((TARGET_TOKENS / (target.len() + 1)).max(1)) {
-            let mut batch = PairBatch::default();
-            sources.iter().for_each(|ids| batch.push_between(&[&ids[..], &[end]].concat(), target, bounds));
+            let mut batch = TranslationBatch::default();
+            sources.iter().for_each(|ids| batch.push_with_boundaries(&[&ids[..], &[end]].concat(), target, bounds));
             let logits = self.model.logits(params, &batch)?;
             let of_token = |(row, &id): (usize, &u32)| f64::from(log_softmax(&logits.row(row).to_vec())[id as usize]);
             let of_tokens: Vec<f64> = batch.output.iter().enumerate().map(of_token).collect();

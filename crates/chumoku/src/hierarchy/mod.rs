@@ -8,9 +8,9 @@
 //!
 //! - `paths`: labels that are paths, and files of parents
 
-mod paths;
+mod source;
 
-pub use paths::{Parents, Paths};
+pub use source::{HierarchySource, ParentTable};
 
 use crate::tr;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ use std::collections::{HashMap, HashSet};
 /// A node of the tree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Node {
+pub struct HierarchyNode {
     /// Its name: the path to it or, where parents came from a file, its own.
     pub name: String,
     /// The node above it, which stands before it; none at the top.
@@ -34,21 +34,21 @@ pub struct Hierarchy {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     separator: Option<String>,
     /// Parents before what is below them.
-    nodes: Vec<Node>,
+    nodes: Vec<HierarchyNode>,
     /// The node of each class.
     classes: Vec<usize>,
 }
 
 impl Hierarchy {
     /// The tree of classes with these names; `path` of a name is the names of the nodes down to it, itself the last.
-    fn of(labels: &[String], separator: Option<String>, path: impl Fn(&str) -> Vec<String>) -> Hierarchy {
+    fn from_paths(labels: &[String], separator: Option<String>, path: impl Fn(&str) -> Vec<String>) -> Hierarchy {
         let mut numbers: HashMap<String, usize> = HashMap::new();
         let mut tree = Hierarchy { separator, ..Hierarchy::default() };
         for label in labels {
             let mut parent = None;
             for name in path(label) {
                 let number = *numbers.entry(name.clone()).or_insert_with(|| {
-                    tree.nodes.push(Node { name, parent });
+                    tree.nodes.push(HierarchyNode { name, parent });
                     tree.nodes.len() - 1
                 });
                 parent = Some(number);
@@ -64,36 +64,36 @@ impl Hierarchy {
     }
 
     /// The nodes, parents before what is below them.
-    pub fn nodes(&self) -> &[Node] {
+    pub fn nodes(&self) -> &[HierarchyNode] {
         &self.nodes
     }
 
     /// Levels: nodes on the longest path.
     pub fn depth(&self) -> usize {
-        self.classes.iter().map(|&node| self.above(node).count()).max().unwrap_or(0)
+        self.classes.iter().map(|&node| self.ancestors(node).count()).max().unwrap_or(0)
     }
 
     /// A node and those above it, the top last.
-    fn above(&self, node: usize) -> impl Iterator<Item = usize> + '_ {
+    fn ancestors(&self, node: usize) -> impl Iterator<Item = usize> + '_ {
         std::iter::successors(Some(node), |&node| self.nodes[node].parent)
     }
 
     /// The nodes down to a class, from the top.
     pub fn path(&self, class: usize) -> Vec<usize> {
-        let mut path: Vec<usize> = self.above(self.classes[class]).collect();
+        let mut path: Vec<usize> = self.ancestors(self.classes[class]).collect();
         path.reverse();
         path
     }
 
     /// Where a class stands at a level, counted from 1: its node there, or where its path has come to its end.
-    pub fn at_level(&self, class: usize, level: usize) -> usize {
+    pub fn node_at_level(&self, class: usize, level: usize) -> usize {
         let path = self.path(class);
         path[level.clamp(1, path.len()) - 1]
     }
 
     /// Nodes at a level; paths that end above it count too.
-    pub fn nodes_at(&self, level: usize) -> usize {
-        let found: HashSet<usize> = (0..self.classes.len()).map(|class| self.at_level(class, level)).collect();
+    pub fn count_at_level(&self, level: usize) -> usize {
+        let found: HashSet<usize> = (0..self.classes.len()).map(|class| self.node_at_level(class, level)).collect();
         found.len()
     }
 
@@ -113,7 +113,7 @@ impl Hierarchy {
 
     /// The class that is the answer: from the top, each time the most probable node below, until none is, or to stop is as
     /// probable (top-down prediction: Koller and Sahami, "Hierarchically classifying documents using very few words", 1997).
-    pub fn answer(&self, of_classes: &[f32]) -> usize {
+    pub fn predict(&self, of_classes: &[f32]) -> usize {
         let probabilities = self.probabilities(of_classes);
         let (mut at, mut class) = (None, 0);
         loop {
@@ -140,17 +140,17 @@ impl Hierarchy {
 
     /// Makes no label that does not exclude others more probable than those above it, where each node is a label: the probability of a
     /// label is the least on the path down to it.
-    pub fn cap(&self, of_labels: &mut [f32]) {
-        self.down(of_labels, f32::min);
+    pub fn cap_by_ancestors(&self, of_labels: &mut [f32]) {
+        self.propagate_down(of_labels, f32::min);
     }
 
     /// Raises the thresholds of labels to those above them, so that what is [capped](Self::cap) and above its own is above theirs.
-    pub fn raise(&self, thresholds: &mut [f32]) {
-        self.down(thresholds, f32::max);
+    pub fn raise_to_ancestors(&self, thresholds: &mut [f32]) {
+        self.propagate_down(thresholds, f32::max);
     }
 
     /// Joins the number of each label with those of the labels above it.
-    fn down(&self, of_labels: &mut [f32], join: impl Fn(f32, f32) -> f32) {
+    fn propagate_down(&self, of_labels: &mut [f32], join: impl Fn(f32, f32) -> f32) {
         let mut of_nodes = vec![None; self.nodes.len()];
         self.classes.iter().zip(of_labels.iter()).for_each(|(&node, &x)| of_nodes[node] = Some(x));
         for node in 0..self.nodes.len() {
@@ -173,15 +173,15 @@ impl Hierarchy {
     }
 
     /// Labels by number, with all that are above them, ascending.
-    pub(crate) fn closed(&self, labels: &[u32]) -> Vec<u32> {
+    pub(crate) fn with_ancestors(&self, labels: &[u32]) -> Vec<u32> {
         let label_of = |node: usize| self.classes.iter().position(|of| *of == node).map(|label| label as u32);
-        let above = labels.iter().flat_map(|&label| self.above(self.classes[label as usize]));
+        let above = labels.iter().flat_map(|&label| self.ancestors(self.classes[label as usize]));
         let all: std::collections::BTreeSet<u32> = above.filter_map(label_of).collect();
         all.into_iter().collect()
     }
 
     /// How sure a class is at each level: the probability that what is right stands where the class stands there.
-    pub fn sureness(&self, of_classes: &[f32], class: usize) -> Vec<f32> {
+    pub fn level_confidences(&self, of_classes: &[f32], class: usize) -> Vec<f32> {
         let found = self.levels(of_classes, class);
         // Below the end of its path a class is right only if the true path ends there too.
         let below = |level: usize| found.get(level).map_or(of_classes[class], |(_, p)| *p);
@@ -189,16 +189,18 @@ impl Hierarchy {
     }
 
     /// At how many levels, from the top, one class is where another is.
-    pub fn shared(&self, class: usize, other: usize) -> usize {
-        (1..=self.depth()).take_while(|&level| self.at_level(class, level) == self.at_level(other, level)).count()
+    pub fn shared_levels(&self, class: usize, other: usize) -> usize {
+        (1..=self.depth())
+            .take_while(|&level| self.node_at_level(class, level) == self.node_at_level(other, level))
+            .count()
     }
 
     /// Labels that do not exclude each other as the model tells them: with those above them, each once, and unknown ones as they are.
-    pub fn complete(&self, labels: &[String]) -> Vec<String> {
+    pub fn complete_labels(&self, labels: &[String]) -> Vec<String> {
         let mut found: Vec<String> = Vec::new();
-        for label in labels.iter().map(|label| self.tidy(label)) {
+        for label in labels.iter().map(|label| self.normalize_label(label)) {
             let node = self.nodes.iter().position(|node| node.name == label);
-            let above = node.into_iter().flat_map(|node| self.above(node));
+            let above = node.into_iter().flat_map(|node| self.ancestors(node));
             let names = above.map(|node| self.nodes[node].name.clone()).chain([label]);
             for name in names {
                 if !found.contains(&name) {
@@ -210,14 +212,14 @@ impl Hierarchy {
     }
 
     /// A label as the model's classes are written: white space around the names of a path does not count.
-    pub fn tidy(&self, label: &str) -> String {
-        let tidied = self.separator.as_deref().and_then(|separator| paths::tidied(label, separator));
+    pub fn normalize_label(&self, label: &str) -> String {
+        let tidied = self.separator.as_deref().and_then(|separator| source::tidied(label, separator));
         tidied.unwrap_or_else(|| label.to_owned())
     }
 
     /// What is wrong with it for these classes, if anything.
     pub(crate) fn check(&self, labels: &[String]) -> Result<(), String> {
-        let is_below = |(at, node): (usize, &Node)| node.parent.is_none_or(|parent| parent < at);
+        let is_below = |(at, node): (usize, &HierarchyNode)| node.parent.is_none_or(|parent| parent < at);
         let is_named = |(&node, label): (&usize, &String)| self.nodes.get(node).is_some_and(|node| node.name == *label);
         let mut children = vec![0usize; self.nodes.len()];
         let is_tree = self.nodes.iter().enumerate().all(is_below);
@@ -247,7 +249,7 @@ mod tests {
 
     fn tree(labels: &[&str]) -> (Hierarchy, Vec<String>) {
         let labels: Vec<String> = labels.iter().map(|label| (*label).to_owned()).collect();
-        (Paths::Separator("/".into()).hierarchy(&labels).unwrap(), labels)
+        (HierarchySource::Separator("/".into()).build(&labels).unwrap(), labels)
     }
 
     #[test]
@@ -256,17 +258,20 @@ mod tests {
         tree.check(&labels).unwrap();
         let names: Vec<&str> = tree.nodes().iter().map(|node| node.name.as_str()).collect();
         assert_eq!(names, ["a", "a/x", "a/y", "a/y/z", "b", "b/x"]);
-        assert_eq!((tree.depth(), [1, 2, 3].map(|level| tree.nodes_at(level))), (3, [2, 4, 4]));
+        assert_eq!((tree.depth(), [1, 2, 3].map(|level| tree.count_at_level(level))), (3, [2, 4, 4]));
         let p = [0.125, 0.25, 0.25, 0.375];
         assert_eq!(tree.probabilities(&p), [0.625, 0.25, 0.25, 0.25, 0.375, 0.375]);
         // The most probable path is that of b; the most probable top is a.
-        assert_eq!(labels[tree.answer(&p)], "a/x");
+        assert_eq!(labels[tree.predict(&p)], "a/x");
         assert_eq!(tree.levels(&p, 1), [("a", 0.625), ("a/x", 0.25)]);
-        assert_eq!(tree.sureness(&p, 1), [0.625, 0.25, 0.25]);
+        assert_eq!(tree.level_confidences(&p, 1), [0.625, 0.25, 0.25]);
         // To stop at a is right only if the true path stops there.
-        assert_eq!(tree.sureness(&p, 0), [0.625, 0.125, 0.125]);
-        assert_eq!(labels[tree.answer(&[0.5, 0.25, 0.25, 0.0])], "a");
-        assert_eq!([tree.shared(1, 2), tree.shared(0, 1), tree.shared(1, 3), tree.shared(2, 2)], [1, 1, 0, 3]);
+        assert_eq!(tree.level_confidences(&p, 0), [0.625, 0.125, 0.125]);
+        assert_eq!(labels[tree.predict(&[0.5, 0.25, 0.25, 0.0])], "a");
+        assert_eq!(
+            [tree.shared_levels(1, 2), tree.shared_levels(0, 1), tree.shared_levels(1, 3), tree.shared_levels(2, 2)],
+            [1, 1, 0, 3]
+        );
     }
 
     /// Trees and probabilities drawn at random: no child is more probable than its parent, nor are all together, and the answer
@@ -285,7 +290,7 @@ mod tests {
                 .collect();
             labels.sort();
             labels.dedup();
-            let tree = Paths::Separator("/".into()).hierarchy(&labels).unwrap();
+            let tree = HierarchySource::Separator("/".into()).build(&labels).unwrap();
             tree.check(&labels).unwrap();
             let drawn: Vec<f32> = (0..labels.len()).map(|i| random.uniform(1000 + i as u64).powi(3)).collect();
             let sum: f32 = drawn.iter().sum();
@@ -296,7 +301,7 @@ mod tests {
                 let below: Vec<f32> = below.map(|(_, p)| *p).collect();
                 assert!(below.iter().sum::<f32>() <= parent + 1e-6 && below.iter().all(|p| p <= parent), "{labels:?}");
             }
-            let class = tree.answer(&p);
+            let class = tree.predict(&p);
             let path = tree.path(class);
             assert_eq!(tree.nodes()[*path.last().unwrap()].name, labels[class]);
             for (level, node) in path.iter().enumerate() {
@@ -305,7 +310,7 @@ mod tests {
                 let rivals = tree.nodes().iter().zip(&all).filter(|(rival, _)| rival.parent == parent);
                 assert!(rivals.into_iter().all(|(_, p)| *p <= all[*node]), "{labels:?} {p:?}");
             }
-            let sure = tree.sureness(&p, class);
+            let sure = tree.level_confidences(&p, class);
             assert!(sure.is_sorted_by(|above, below| above >= below) && sure.len() == tree.depth());
         }
     }
@@ -316,15 +321,16 @@ mod tests {
         tree.check(&labels).unwrap();
         assert_eq!(tree.parents(), [1, 1, 2, 0, 2]);
         let mut p = [0.5, 0.25, 0.75, 0.375, 0.5];
-        tree.cap(&mut p);
+        tree.cap_by_ancestors(&mut p);
         assert_eq!(p, [0.25, 0.25, 0.75, 0.25, 0.5]);
         let mut thresholds = [0.125, 0.25, 0.5, 0.375, 0.625];
-        tree.raise(&mut thresholds);
+        tree.raise_to_ancestors(&mut thresholds);
         assert_eq!(thresholds, [0.25, 0.25, 0.5, 0.375, 0.625]);
-        assert_eq!(tree.closed(&[3]), [0, 1, 3]);
-        assert_eq!(tree.closed(&[4, 1]), [1, 2, 4]);
-        assert_eq!(tree.closed(&[]), [0u32; 0]);
-        let complete = |labels: &[&str]| tree.complete(&labels.iter().map(|l| (*l).to_owned()).collect::<Vec<_>>());
+        assert_eq!(tree.with_ancestors(&[3]), [0, 1, 3]);
+        assert_eq!(tree.with_ancestors(&[4, 1]), [1, 2, 4]);
+        assert_eq!(tree.with_ancestors(&[]), [0u32; 0]);
+        let complete =
+            |labels: &[&str]| tree.complete_labels(&labels.iter().map(|l| (*l).to_owned()).collect::<Vec<_>>());
         assert_eq!(complete(&["b / z", "b", "new"]), ["b/z", "b", "new"]);
         assert_eq!(complete(&["a/x/y", "a/x"]), ["a/x/y", "a/x", "a"]);
     }
@@ -342,7 +348,7 @@ mod tests {
         assert!(damaged(&|tree| tree.classes[0] = 77));
         assert!(damaged(&|tree| tree.classes.truncate(2)));
         assert!(damaged(&|tree| tree.classes.swap(0, 1)));
-        assert!(damaged(&|tree| tree.nodes.push(Node { name: "c".into(), parent: None })));
+        assert!(damaged(&|tree| tree.nodes.push(HierarchyNode { name: "c".into(), parent: None })));
         assert!(tree.check(&labels).is_ok());
     }
 }

@@ -1,6 +1,6 @@
 //! Where checkpoints stand and what they are called.
 
-use super::standing::Standing;
+use super::entry_type::EntryType;
 use crate::{Error, Result, failpoint, output};
 use std::fs;
 use std::io::ErrorKind;
@@ -14,7 +14,7 @@ pub(crate) const STATE: &str = "state.safetensors";
 pub(crate) const CHECKPOINT_FILES: [&str; 2] = [MANIFEST, STATE];
 
 /// Whether a folder of this name is a checkpoint.
-pub(crate) fn is_step(name: &str) -> bool {
+pub(crate) fn is_checkpoint_name(name: &str) -> bool {
     name.strip_prefix("step-")
         .is_some_and(|number| number.len() >= 10 && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
@@ -23,20 +23,20 @@ pub(crate) fn is_step(name: &str) -> bool {
 pub(crate) fn remove_checkpoint(path: &Path) -> Result<()> {
     for name in CHECKPOINT_FILES {
         let file = path.join(name);
-        if Standing::of(&file) == Standing::File {
+        if EntryType::at(&file) == EntryType::File {
             failpoint::hit("remove");
-            output::remove_file(&file).map_err(Error::writing("removing", &file))?;
+            output::remove_file(&file).map_err(Error::write("removing", &file))?;
         }
     }
     match output::remove_folder(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::writing("removing", path)(error)),
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::write("removing", path)(error)),
         _ => Ok(()),
     }
 }
 
 /// The checkpoints in a folder, newest first.
 pub(crate) fn checkpoints(folder: &Path) -> Vec<PathBuf> {
-    if Standing::of(folder) != Standing::Folder {
+    if EntryType::at(folder) != EntryType::Folder {
         return Vec::new();
     }
     let mut found: Vec<PathBuf> = fs::read_dir(folder)
@@ -44,9 +44,9 @@ pub(crate) fn checkpoints(folder: &Path) -> Vec<PathBuf> {
         .flatten()
         .flatten()
         .map(|entry| entry.path())
-        .filter(|path| path.file_name().is_some_and(|name| name.to_str().is_some_and(is_step)))
+        .filter(|path| path.file_name().is_some_and(|name| name.to_str().is_some_and(is_checkpoint_name)))
         // A link could lead anywhere.
-        .filter(|path| Standing::of(path) == Standing::Folder)
+        .filter(|path| EntryType::at(path) == EntryType::Folder)
         .collect();
     // Numbers have a fixed width, so names sort as numbers do.
     found.sort();

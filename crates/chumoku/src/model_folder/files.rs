@@ -1,8 +1,8 @@
 //! The files of a model folder: their names, which are ours, and reading one that is a plain file in the folder.
 
-use super::checkpoints::{CHECKPOINT_FILES, CHECKPOINTS, has_checkpoints, is_step};
-use super::fault;
-use super::standing::Standing;
+use super::checkpoints::{CHECKPOINT_FILES, CHECKPOINTS, has_checkpoints, is_checkpoint_name};
+use super::entry_type::EntryType;
+use super::model_file_error;
 use crate::output::WorkFolder;
 use crate::{Error, Result, tr};
 use std::fs;
@@ -30,15 +30,15 @@ pub(crate) const LOG: &str = "log.jsonl";
 pub(crate) const TUNE_LOG: &str = "tune.jsonl";
 
 /// Bytes of a `config.json`: far more than any has.
-pub(super) const LARGEST_CONFIG: u64 = 64 << 20;
+pub(super) const MAX_CONFIG_BYTES: u64 = 64 << 20;
 
 /// The same while it is written.
-pub(super) const TUNE_LOG_BESIDE: &str = "tune.tmp";
+pub(super) const TUNE_LOG_TEMP: &str = "tune.tmp";
 
 /// What is held by whoever writes to the folder.
 pub(crate) const LOCK: &str = ".chumoku-lock";
 /// The run that is to replace the folder's model.
-pub(crate) const NEXT: &str = ".chumoku-next";
+pub(crate) const NEXT_RUN: &str = ".chumoku-next";
 /// A search for settings that has not come to its end: its trials.
 pub(crate) const TUNE: &str = ".chumoku-tune";
 /// The files of a model while they are written.
@@ -49,15 +49,15 @@ pub(super) const READY: &str = ".chumoku-ready";
 pub(super) const REPLACED: &str = "replaced";
 
 /// The path of a file of the folder: in the folder, or on its way into it.
-pub(crate) fn place_of(folder: &Path, name: &str) -> PathBuf {
+pub(crate) fn current_path(folder: &Path, name: &str) -> PathBuf {
     let ready = folder.join(READY);
-    if Standing::of(&ready) != Standing::Folder {
+    if EntryType::at(&ready) != EntryType::Folder {
         return folder.join(name);
     }
     let moving = ready.join(name);
-    let is_moving = Standing::of(&moving) != Standing::Nothing;
+    let is_moving = EntryType::at(&moving) != EntryType::Missing;
     // Weights move first. While they are there, a file that the new model lacks is none of the folder's model.
-    let is_stale = || MODEL.contains(&name) && Standing::of(&ready.join(WEIGHTS)) != Standing::Nothing;
+    let is_stale = || MODEL_FILES.contains(&name) && EntryType::at(&ready.join(WEIGHTS)) != EntryType::Missing;
     if is_moving || is_stale() { moving } else { folder.join(name) }
 }
 
@@ -85,23 +85,23 @@ pub(crate) fn check_files(folder: &Path, names: &[&str]) -> Result<()> {
 /// # Errors
 /// If it is missing, or something else than a file: a link could lead out of the folder, and a pipe has no end.
 pub(super) fn check_file(folder: &Path, name: &str) -> Result<PathBuf> {
-    let path = place_of(folder, name);
-    match Standing::of(&path) {
-        Standing::File => Ok(path),
-        Standing::Nothing => Err(fault(folder, name, missing(folder))),
+    let path = current_path(folder, name);
+    match EntryType::at(&path) {
+        EntryType::File => Ok(path),
+        EntryType::Missing => Err(model_file_error(folder, name, missing_file_message(folder))),
         other => {
             let found = other.noun();
             let problem = tr!(
                 "expected a file, found {found}; a model folder holds its files itself: put the file in its place",
                 "ファイルがあるべきところに{found}があります。モデルのフォルダにはファイルそのものを置いてください"
             );
-            Err(fault(folder, name, problem))
+            Err(model_file_error(folder, name, problem))
         }
     }
 }
 
 /// Why a file may be missing, and what to do.
-fn missing(folder: &Path) -> String {
+fn missing_file_message(folder: &Path) -> String {
     if let Some(kind) = super::pretrained_kind(folder) {
         let found = kind.describe();
         return tr!(
@@ -109,7 +109,7 @@ fn missing(folder: &Path) -> String {
             "このファイルがありません。フォルダの中身は{found}です"
         );
     }
-    let has_weights = Standing::of(&place_of(folder, WEIGHTS)) != Standing::Nothing;
+    let has_weights = EntryType::at(&current_path(folder, WEIGHTS)) != EntryType::Missing;
     match (has_checkpoints(folder), has_weights) {
         (true, false) => tr!(
             "the file is missing: training has not finished; continue it with `chumoku train … --resume`",
@@ -132,13 +132,13 @@ fn missing(folder: &Path) -> String {
 ///
 /// # Errors
 /// If it is missing, no plain file, or cannot be opened.
-pub(crate) fn open(folder: &Path, name: &str) -> Result<fs::File> {
+pub(crate) fn open_file(folder: &Path, name: &str) -> Result<fs::File> {
     let path = check_file(folder, name)?;
     fs::File::open(&path).map_err(Error::io("reading", path))
 }
 
 /// The beginning of a file.
-fn start_of(path: &Path, bytes: u64) -> Vec<u8> {
+fn read_prefix(path: &Path, bytes: u64) -> Vec<u8> {
     let mut start = Vec::new();
     let _ = fs::File::open(path).and_then(|file| file.take(bytes).read_to_end(&mut start));
     start
@@ -146,22 +146,23 @@ fn start_of(path: &Path, bytes: u64) -> Vec<u8> {
 
 /// Whether the folder has a `config.json` that Chumoku wrote.
 fn has_config(folder: &Path) -> bool {
-    let path = place_of(folder, CONFIG);
-    Standing::of(&path) == Standing::File
-        && serde_json::from_slice::<super::ModelType>(&start_of(&path, LARGEST_CONFIG)).is_ok_and(|kind| kind.is_ours())
+    let path = current_path(folder, CONFIG);
+    EntryType::at(&path) == EntryType::File
+        && serde_json::from_slice::<super::ModelTypeConfig>(&read_prefix(&path, MAX_CONFIG_BYTES))
+            .is_ok_and(|kind| kind.is_chumoku())
 }
 
 /// Whether the folder is that of a run or a model of ours.
-fn is_ours(folder: &Path) -> bool {
+fn is_chumoku_folder(folder: &Path) -> bool {
     has_config(folder)
         || has_checkpoints(folder)
-        || Standing::of(&folder.join(LOCK)) == Standing::File
-        || Standing::of(&folder.join(READY)) == Standing::Folder
+        || EntryType::at(&folder.join(LOCK)) == EntryType::File
+        || EntryType::at(&folder.join(READY)) == EntryType::Folder
         || has_trials(folder)
 }
 
 fn is_card(path: &Path) -> bool {
-    let start = start_of(path, 1 << 14);
+    let start = read_prefix(path, 1 << 14);
     let start = String::from_utf8_lossy(&start);
     // A card is in the language of whoever trained the model, not of whoever replaces it.
     let from_scratch = ["from scratch with Chumoku", "でゼロから学習し"];
@@ -177,7 +178,7 @@ fn is_card(path: &Path) -> bool {
 
 /// Whether a file begins as the log of a run does, or is empty.
 fn is_log(path: &Path) -> bool {
-    let start = start_of(path, 64);
+    let start = read_prefix(path, 64);
     let after_step = start.strip_prefix(b"{\"step\":");
     let is_line = after_step.is_some_and(|rest| {
         let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -187,7 +188,7 @@ fn is_log(path: &Path) -> bool {
 }
 
 /// The names in a folder, sorted.
-pub(crate) fn names(folder: &Path) -> Vec<String> {
+pub(crate) fn entry_names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     names.sort();
@@ -195,7 +196,7 @@ pub(crate) fn names(folder: &Path) -> Vec<String> {
 }
 
 /// Files that a model is made of, in the order in which they move into a folder.
-pub(super) const MODEL: [&str; 13] = [
+pub(super) const MODEL_FILES: [&str; 13] = [
     WEIGHTS,
     NGRAM_WEIGHTS,
     TOKENIZER,
@@ -212,65 +213,65 @@ pub(super) const MODEL: [&str; 13] = [
 ];
 
 /// What systems leave in any folder that is looked at. It is left where it is.
-const LITTER: [&str; 3] = [".DS_Store", "Thumbs.db", "desktop.ini"];
+const SYSTEM_FILES: [&str; 3] = [".DS_Store", "Thumbs.db", "desktop.ini"];
 
 /// What stands under the names of a model's files and is none of a model of ours: it must not be replaced.
-pub(crate) fn impostors(folder: &Path) -> Vec<String> {
+pub(crate) fn foreign_model_files(folder: &Path) -> Vec<String> {
     let has_config = has_config(folder);
     let is_impostor = |name: &str| {
         let path = folder.join(name);
-        match Standing::of(&path) {
-            Standing::Nothing => false,
-            Standing::File => !has_config || (name == CARD && !is_card(&path)),
+        match EntryType::at(&path) {
+            EntryType::Missing => false,
+            EntryType::File => !has_config || (name == CARD && !is_card(&path)),
             _ => true,
         }
     };
-    let mut found: Vec<String> = MODEL.into_iter().filter(|name| is_impostor(name)).map(String::from).collect();
+    let mut found: Vec<String> = MODEL_FILES.into_iter().filter(|name| is_impostor(name)).map(String::from).collect();
     let log = folder.join(LOG);
-    match Standing::of(&log) {
-        Standing::Nothing => {}
-        Standing::File if start_of(&log, 1).is_empty() || (is_ours(folder) && is_log(&log)) => {}
+    match EntryType::at(&log) {
+        EntryType::Missing => {}
+        EntryType::File if read_prefix(&log, 1).is_empty() || (is_chumoku_folder(folder) && is_log(&log)) => {}
         _ => found.push(LOG.into()),
     }
-    found.extend(strange_checkpoints(&folder.join(CHECKPOINTS)).iter().map(|name| format!("{CHECKPOINTS}{name}")));
+    found.extend(foreign_checkpoint_files(&folder.join(CHECKPOINTS)).iter().map(|name| format!("{CHECKPOINTS}{name}")));
     found
 }
 
 /// What is no checkpoint, as `/name` below the folder, or nothing where that is none itself.
-fn strange_checkpoints(folder: &Path) -> Vec<String> {
-    match Standing::of(folder) {
-        Standing::Nothing => return Vec::new(),
-        Standing::Folder => {}
+fn foreign_checkpoint_files(folder: &Path) -> Vec<String> {
+    match EntryType::at(folder) {
+        EntryType::Missing => return Vec::new(),
+        EntryType::Folder => {}
         _ => return vec![String::new()],
     }
     let of_step = |step: &String| {
         let path = folder.join(step);
-        if !is_step(step.trim_end_matches(".tmp")) || Standing::of(&path) != Standing::Folder {
+        if !is_checkpoint_name(step.trim_end_matches(".tmp")) || EntryType::at(&path) != EntryType::Folder {
             return vec![format!("/{step}")];
         }
-        let parts = names(&path).into_iter();
+        let parts = entry_names(&path).into_iter();
         let strange = parts.filter(|part| {
-            !CHECKPOINT_FILES.contains(&part.as_str()) || Standing::of(&path.join(part)) != Standing::File
+            !CHECKPOINT_FILES.contains(&part.as_str()) || EntryType::at(&path.join(part)) != EntryType::File
         });
         strange.map(|part| format!("/{step}/{part}")).collect()
     };
-    names(folder).iter().flat_map(of_step).collect()
+    entry_names(folder).iter().flat_map(of_step).collect()
 }
 
 /// Whatever is in the folder and not of a model or a run of ours.
-pub(crate) fn strangers(folder: &Path) -> Vec<String> {
-    let mut found = impostors(folder);
-    for name in names(folder) {
+pub(crate) fn foreign_files(folder: &Path) -> Vec<String> {
+    let mut found = foreign_model_files(folder);
+    for name in entry_names(folder) {
         let path = folder.join(&name);
-        let standing = Standing::of(&path);
+        let standing = EntryType::at(&path);
         match name.as_str() {
             LOG | CHECKPOINTS => {}
-            LOCK if standing == Standing::File => {}
-            work if standing == Standing::Folder && work.starts_with(WorkFolder::PREFIX) => {}
-            NEXT | STAGED | READY | TUNE if standing == Standing::Folder => {
-                found.extend(inner_strangers(&path).iter().map(|inner| format!("{name}{inner}")));
+            LOCK if standing == EntryType::File => {}
+            work if standing == EntryType::Folder && work.starts_with(WorkFolder::PREFIX) => {}
+            NEXT_RUN | STAGED | READY | TUNE if standing == EntryType::Folder => {
+                found.extend(foreign_files_in_work_folder(&path).iter().map(|inner| format!("{name}{inner}")));
             }
-            known if MODEL.contains(&known) || LITTER.contains(&known) => {}
+            known if MODEL_FILES.contains(&known) || SYSTEM_FILES.contains(&known) => {}
             _ => found.push(name),
         }
     }
@@ -279,21 +280,21 @@ pub(crate) fn strangers(folder: &Path) -> Vec<String> {
 }
 
 /// What is in a folder of our own name and not ours, as `/name` below it.
-fn inner_strangers(folder: &Path) -> Vec<String> {
+fn foreign_files_in_work_folder(folder: &Path) -> Vec<String> {
     let of_name = |name: String| {
         let path = folder.join(&name);
         let below = |inner: Vec<String>| inner.into_iter().map(|inner| format!("/{name}{inner}")).collect();
-        match (name.as_str(), Standing::of(&path)) {
-            (CHECKPOINTS | REPLACED, _) => below(strange_checkpoints(&path)),
-            (work, Standing::Folder) if work.starts_with(WorkFolder::PREFIX) => Vec::new(),
-            (STAGED | READY | TUNE, Standing::Folder) => below(inner_strangers(&path)),
-            (trial, Standing::Folder) if is_trial(trial) => below(inner_strangers(&path)),
-            (LOG | TUNE_LOG_BESIDE, Standing::File) => Vec::new(),
-            (known, Standing::File) if MODEL.contains(&known) => Vec::new(),
+        match (name.as_str(), EntryType::at(&path)) {
+            (CHECKPOINTS | REPLACED, _) => below(foreign_checkpoint_files(&path)),
+            (work, EntryType::Folder) if work.starts_with(WorkFolder::PREFIX) => Vec::new(),
+            (STAGED | READY | TUNE, EntryType::Folder) => below(foreign_files_in_work_folder(&path)),
+            (trial, EntryType::Folder) if is_trial(trial) => below(foreign_files_in_work_folder(&path)),
+            (LOG | TUNE_LOG_TEMP, EntryType::File) => Vec::new(),
+            (known, EntryType::File) if MODEL_FILES.contains(&known) => Vec::new(),
             _ => vec![format!("/{name}")],
         }
     };
-    names(folder).into_iter().flat_map(of_name).collect()
+    entry_names(folder).into_iter().flat_map(of_name).collect()
 }
 
 /// Whether a folder of this name is a trial's.
@@ -304,11 +305,11 @@ pub(super) fn is_trial(name: &str) -> bool {
 
 /// Whether a search for settings in the folder was stopped.
 pub(crate) fn has_trials(folder: &Path) -> bool {
-    names(&folder.join(TUNE)).iter().any(|name| name == TUNE_LOG || is_trial(name))
+    entry_names(&folder.join(TUNE)).iter().any(|name| name == TUNE_LOG || is_trial(name))
 }
 
 /// Whether a folder holds nothing but the beginnings of a run that was killed before its first checkpoint.
-pub(crate) fn is_as_good_as_empty(folder: &Path) -> bool {
-    let has_model = MODEL.iter().any(|name| Standing::of(&place_of(folder, name)) != Standing::Nothing);
-    !has_model && !has_checkpoints(folder) && !has_trials(folder) && strangers(folder).is_empty()
+pub(crate) fn is_effectively_empty(folder: &Path) -> bool {
+    let has_model = MODEL_FILES.iter().any(|name| EntryType::at(&current_path(folder, name)) != EntryType::Missing);
+    !has_model && !has_checkpoints(folder) && !has_trials(folder) && foreign_files(folder).is_empty()
 }

@@ -1,7 +1,7 @@
 //! A checksum of a model folder, by which runs on different machines see that they have the same model.
 
-use super::files::{READY, check_files, place_of};
-use super::snapshot::{OF_THE_TRAINING, Snapshot, read_snapshot};
+use super::files::{READY, check_files, current_path};
+use super::snapshot::{Snapshot, TRAINING_FILES, with_snapshot};
 use crate::data::Fingerprint;
 use crate::{Error, Result};
 use std::fs::{self, File};
@@ -13,10 +13,10 @@ use std::path::Path;
 /// # Errors
 /// If the folder or one of its files cannot be read.
 pub fn model_fingerprint(folder: &Path) -> Result<String> {
-    read_snapshot(folder, of_snapshot)
+    with_snapshot(folder, fingerprint_of_snapshot)
 }
 
-fn of_snapshot(folder: &Snapshot) -> Result<String> {
+fn fingerprint_of_snapshot(folder: &Snapshot) -> Result<String> {
     check_files(folder, &[])?;
     let listed = fs::read_dir(&**folder).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
     let listed = listed.map_err(Error::io("reading", &**folder))?;
@@ -25,14 +25,14 @@ fn of_snapshot(folder: &Snapshot) -> Result<String> {
         .into_iter()
         .chain(moving)
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .filter(|name| !name.starts_with('.') && !OF_THE_TRAINING.contains(&name.as_str()))
-        .filter(|name| place_of(folder, name).is_file())
+        .filter(|name| !name.starts_with('.') && !TRAINING_FILES.contains(&name.as_str()))
+        .filter(|name| current_path(folder, name).is_file())
         .collect();
     names.sort_unstable();
     names.dedup();
     let mut all = Fingerprint::new();
     for name in names {
-        let path = place_of(folder, &name);
+        let path = current_path(folder, &name);
         let content = file_fingerprint(&path).map_err(Error::io("reading", path))?;
         all.add(name.as_bytes());
         all.add(content.as_bytes());

@@ -1,6 +1,6 @@
 //! The arrays of an n-gram model in a folder.
 
-use super::{Tensors, f32_bytes, floats, no_tensor};
+use super::{Tensors, f32_bytes, f32_from_bytes, missing_tensor_message};
 use crate::ngram::{NgramModel, NgramScheme, NgramTensors};
 use crate::tr;
 use safetensors::{Dtype, SafeTensors};
@@ -19,7 +19,7 @@ pub(crate) fn ngram_tensors(ngrams: &NgramModel) -> Tensors {
         (Dtype::F32, f32_bytes(&tensors.bias)),
         (Dtype::F32, f32_bytes(&tensors.prior)),
         // Where no columns are read, nothing is named so.
-        (Dtype::F32, f32_bytes(&tensors.beside)),
+        (Dtype::F32, f32_bytes(&tensors.columns)),
     ];
     let named = tensors.shapes().into_iter().zip(data);
     named.map(|((name, shape), (dtype, bytes))| (format!("{NGRAMS}{name}"), dtype, shape, bytes)).collect()
@@ -38,7 +38,7 @@ pub(crate) fn read_ngrams(
 ) -> Result<NgramModel, String> {
     let get = |name: &str, dtype: Dtype| {
         let name = format!("{NGRAMS}{name}");
-        let view = tensors.tensor(&name).map_err(|_| no_tensor(&name))?;
+        let view = tensors.tensor(&name).map_err(|_| missing_tensor_message(&name))?;
         if view.dtype() != dtype {
             return Err(tr!(
                 "tensor {name}: expected {dtype:?}, found {:?}",
@@ -48,14 +48,14 @@ pub(crate) fn read_ngrams(
         }
         Ok(view.data().to_vec())
     };
-    let array = |name: &str| get(name, Dtype::F32).map(|bytes| Cow::Owned(floats(&bytes)));
+    let array = |name: &str| get(name, Dtype::F32).map(|bytes| Cow::Owned(f32_from_bytes(&bytes)));
     let hashes = get("hashes", Dtype::I64)?;
     let hashes = hashes.chunks_exact(8).map(|b| i64::from_le_bytes(b.try_into().expect("eight bytes"))).collect();
     let tensors = NgramTensors {
         hashes: Cow::Owned(hashes),
         idf: array("idf")?,
         weights: array("weights")?,
-        beside: if scheme.columns.is_empty() { Cow::default() } else { array("columns")? },
+        columns: if scheme.columns.is_empty() { Cow::default() } else { array("columns")? },
         bias: array("bias")?,
         prior: array("prior")?,
     };

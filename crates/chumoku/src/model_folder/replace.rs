@@ -4,11 +4,12 @@
 //! the folder's, since its files are looked for in there first ([`super::place_of`]). Then they move into the folder, one
 //! by one; what a killed run did not move, the next one does. Nothing but files of these names is touched.
 
-use super::checkpoints::{CHECKPOINTS, is_step};
+use super::checkpoints::{CHECKPOINTS, is_checkpoint_name};
+use super::entry_type::EntryType;
 use super::files::{
-    CONFIG, LOG, MODEL, READY, REPLACED, STAGED, TUNE, TUNE_LOG_BESIDE, WEIGHTS, impostors, is_trial, names,
+    CONFIG, LOG, MODEL_FILES, READY, REPLACED, STAGED, TUNE, TUNE_LOG_TEMP, WEIGHTS, entry_names, foreign_model_files,
+    is_trial,
 };
-use super::standing::Standing;
 use crate::{Error, Result, failpoint, output, tr};
 use std::fs;
 use std::io::Write;
@@ -19,18 +20,18 @@ use std::path::Path;
 /// # Errors
 /// If they cannot be written, or one would replace a file that is none of a model's.
 pub(crate) fn write_files(folder: &Path, files: &[(&str, Vec<u8>)]) -> Result<()> {
-    settle(folder)?;
-    check_free(folder)?;
+    finish_move(folder)?;
+    check_no_foreign_files(folder)?;
     let staged = folder.join(STAGED);
-    clear(&staged)?;
-    fs::create_dir(&staged).map_err(Error::writing("creating", &staged))?;
+    remove_work_folder(&staged)?;
+    fs::create_dir(&staged).map_err(Error::write("creating", &staged))?;
     let written = files
         .iter()
         .try_for_each(|(name, bytes)| write_file(&staged.join(name), bytes))
         .and_then(|()| sync_folder(&staged));
     if let Err(error) = written {
         // On a full disk half a model is only in the way.
-        let _ = clear(&staged);
+        let _ = remove_work_folder(&staged);
         return Err(error);
     }
     publish(folder, &staged)
@@ -41,17 +42,17 @@ pub(crate) fn write_files(folder: &Path, files: &[(&str, Vec<u8>)]) -> Result<()
 /// # Errors
 /// If a file of the folder is none of a model's and would be replaced, or cannot be replaced.
 pub(crate) fn publish(folder: &Path, from: &Path) -> Result<()> {
-    check_free(folder)?;
+    check_no_foreign_files(folder)?;
     failpoint::hit("publish");
     let ready = folder.join(READY);
-    rename(from, &ready).map_err(Error::writing("renaming", from))?;
+    rename(from, &ready).map_err(Error::write("renaming", from))?;
     sync_folder(folder)?;
-    settle(folder)
+    finish_move(folder)
 }
 
 /// That no file of somebody else's would be replaced.
-fn check_free(folder: &Path) -> Result<()> {
-    let found = impostors(folder);
+fn check_no_foreign_files(folder: &Path) -> Result<()> {
+    let found = foreign_model_files(folder);
     if found.is_empty() {
         return Ok(());
     }
@@ -69,14 +70,14 @@ fn check_free(folder: &Path) -> Result<()> {
 ///
 /// # Errors
 /// If a file cannot be moved; the model is then still whole.
-pub(crate) fn settle(folder: &Path) -> Result<()> {
-    settle_until(folder, usize::MAX)
+pub(crate) fn finish_move(folder: &Path) -> Result<()> {
+    finish_move_until(folder, usize::MAX)
 }
 
 /// `settle`, as if killed after so many changes.
-fn settle_until(folder: &Path, mut changes: usize) -> Result<()> {
+fn finish_move_until(folder: &Path, mut changes: usize) -> Result<()> {
     let ready = folder.join(READY);
-    if Standing::of(&ready) != Standing::Folder {
+    if EntryType::at(&ready) != EntryType::Folder {
         return Ok(());
     }
     let mut may_go_on = || {
@@ -84,21 +85,21 @@ fn settle_until(folder: &Path, mut changes: usize) -> Result<()> {
         changes = changes.wrapping_sub(1);
         changes != usize::MAX
     };
-    let is_there = |name: &str| Standing::of(&ready.join(name)) != Standing::Nothing;
+    let is_there = |name: &str| EntryType::at(&ready.join(name)) != EntryType::Missing;
     // The weights move first, and every model has them: while they are there, nothing has moved, and what is not there does
     // not belong to the model. A file that an older model had and this one has not is removed.
     if is_there(WEIGHTS) {
-        for stale in MODEL.into_iter().filter(|name| !is_there(name)).map(|name| folder.join(name)) {
-            if Standing::of(&stale) == Standing::File {
+        for stale in MODEL_FILES.into_iter().filter(|name| !is_there(name)).map(|name| folder.join(name)) {
+            if EntryType::at(&stale) == EntryType::File {
                 if !may_go_on() {
                     return Ok(());
                 }
-                output::remove_file(&stale).map_err(Error::writing("removing", &stale))?;
+                output::remove_file(&stale).map_err(Error::write("removing", &stale))?;
             }
         }
     }
     // The configuration last: it is how the folder is known to be a model's.
-    let [first @ .., _] = MODEL;
+    let [first @ .., _] = MODEL_FILES;
     for name in first.into_iter().chain([LOG, CONFIG]) {
         if is_there(name) {
             if !may_go_on() {
@@ -112,72 +113,72 @@ fn settle_until(folder: &Path, mut changes: usize) -> Result<()> {
                 // Who may read the old file may read the new one. Not every file system knows permissions.
                 let _ = fs::set_permissions(&from, there.permissions());
             }
-            rename(&from, &to).map_err(Error::writing("replacing", &to))?;
+            rename(&from, &to).map_err(Error::write("replacing", &to))?;
         }
     }
     if is_there(CHECKPOINTS) {
         let (from, to, replaced) = (ready.join(CHECKPOINTS), folder.join(CHECKPOINTS), ready.join(REPLACED));
-        if Standing::of(&to) != Standing::Nothing {
+        if EntryType::at(&to) != EntryType::Missing {
             if !may_go_on() {
                 return Ok(());
             }
-            clear_checkpoints(&replaced)?;
-            rename(&to, &replaced).map_err(Error::writing("replacing", &to))?;
+            remove_checkpoints(&replaced)?;
+            rename(&to, &replaced).map_err(Error::write("replacing", &to))?;
         }
         if !may_go_on() {
             return Ok(());
         }
-        rename(&from, &to).map_err(Error::writing("replacing", &to))?;
+        rename(&from, &to).map_err(Error::write("replacing", &to))?;
     }
     sync_folder(folder)?;
     if !may_go_on() {
         return Ok(());
     }
-    clear(&ready)
+    remove_work_folder(&ready)
 }
 
 /// Removes a folder of ours with all that is ours in it.
 ///
 /// # Errors
 /// If it holds anything else, which stays.
-pub(crate) fn clear(folder: &Path) -> Result<()> {
-    if Standing::of(folder) == Standing::Nothing {
+pub(crate) fn remove_work_folder(folder: &Path) -> Result<()> {
+    if EntryType::at(folder) == EntryType::Missing {
         return Ok(());
     }
-    for name in names(folder) {
+    for name in entry_names(folder) {
         let path = folder.join(&name);
-        match (name.as_str(), Standing::of(&path)) {
-            (CHECKPOINTS | REPLACED, Standing::Folder) => clear_checkpoints(&path)?,
-            (STAGED | READY | TUNE, Standing::Folder) => clear(&path)?,
-            (trial, Standing::Folder) if is_trial(trial) => clear(&path)?,
-            (LOG | TUNE_LOG_BESIDE, Standing::File) => remove(&path)?,
-            (known, Standing::File) if MODEL.contains(&known) => remove(&path)?,
+        match (name.as_str(), EntryType::at(&path)) {
+            (CHECKPOINTS | REPLACED, EntryType::Folder) => remove_checkpoints(&path)?,
+            (STAGED | READY | TUNE, EntryType::Folder) => remove_work_folder(&path)?,
+            (trial, EntryType::Folder) if is_trial(trial) => remove_work_folder(&path)?,
+            (LOG | TUNE_LOG_TEMP, EntryType::File) => remove_file(&path)?,
+            (known, EntryType::File) if MODEL_FILES.contains(&known) => remove_file(&path)?,
             _ => {}
         }
     }
-    output::remove_folder(folder).map_err(Error::writing("removing", folder))
+    output::remove_folder(folder).map_err(Error::write("removing", folder))
 }
 
 /// Removes a folder of checkpoints.
 ///
 /// # Errors
 /// If it holds anything else, which stays.
-pub(crate) fn clear_checkpoints(folder: &Path) -> Result<()> {
-    if Standing::of(folder) == Standing::Nothing {
+pub(crate) fn remove_checkpoints(folder: &Path) -> Result<()> {
+    if EntryType::at(folder) == EntryType::Missing {
         return Ok(());
     }
-    let steps = names(folder).into_iter().filter(|name| is_step(name.trim_end_matches(".tmp")));
+    let steps = entry_names(folder).into_iter().filter(|name| is_checkpoint_name(name.trim_end_matches(".tmp")));
     steps.map(|step| folder.join(step)).try_for_each(|step| super::remove_checkpoint(&step))?;
-    output::remove_folder(folder).map_err(Error::writing("removing", folder))
+    output::remove_folder(folder).map_err(Error::write("removing", folder))
 }
 
-fn remove(path: &Path) -> Result<()> {
-    output::remove_file(path).map_err(Error::writing("removing", path))
+fn remove_file(path: &Path) -> Result<()> {
+    output::remove_file(path).map_err(Error::write("removing", path))
 }
 
 /// Writes a new file and flushes it to disk.
 pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
-    let mut file = output::create_new(path).map_err(Error::writing("creating", path))?;
+    let mut file = output::create_new(path).map_err(Error::write("creating", path))?;
     let (first, second) = bytes.split_at(bytes.len() / 2);
     let mut write = || {
         file.write_all(first)?;
@@ -185,7 +186,7 @@ pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
         file.write_all(second)?;
         file.sync_all()
     };
-    write().map_err(Error::writing("writing", path))
+    write().map_err(Error::write("writing", path))
 }
 
 /// Gives a file or folder its place, replacing a file that is there.
@@ -198,7 +199,7 @@ pub(crate) fn rename(from: &Path, to: &Path) -> std::io::Result<()> {
 pub(crate) fn sync_folder(path: &Path) -> Result<()> {
     // Elsewhere a folder cannot be opened.
     #[cfg(unix)]
-    fs::File::open(path).and_then(|folder| folder.sync_all()).map_err(Error::writing("flushing", path))?;
+    fs::File::open(path).and_then(|folder| folder.sync_all()).map_err(Error::write("flushing", path))?;
     let _ = path;
     Ok(())
 }
@@ -206,7 +207,7 @@ pub(crate) fn sync_folder(path: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::super::checkpoints::CHECKPOINT_FILES;
-    use super::super::files::{CARD, METRICS, TOKENIZER, place_of, strangers};
+    use super::super::files::{CARD, METRICS, TOKENIZER, current_path, foreign_files};
     use super::super::snapshot::Snapshot;
     use super::*;
 
@@ -229,7 +230,7 @@ mod tests {
         CHECKPOINT_FILES.iter().for_each(|name| fs::write(step.join(name), "x").unwrap());
     }
 
-    const OLD: [&str; MODEL.len()] = MODEL;
+    const OLD: [&str; MODEL_FILES.len()] = MODEL_FILES;
     const NEW: [&str; 5] = [TOKENIZER, WEIGHTS, METRICS, CARD, CONFIG];
 
     /// A folder with an old model, and the new one made in it.
@@ -238,7 +239,7 @@ mod tests {
         checkpoint(folder, "step-0000000007");
         fs::write(folder.join(LOG), "{\"step\":7,\"epoch\":0}").unwrap();
         fs::write(folder.join("thesis.tex"), "mine").unwrap();
-        let next = folder.join(super::super::NEXT);
+        let next = folder.join(super::super::NEXT_RUN);
         fs::create_dir(&next).unwrap();
         write_files(&next, &model("new", &NEW)).unwrap();
         checkpoint(&next, "step-0000000007");
@@ -249,7 +250,7 @@ mod tests {
 
     /// Which model a reader finds in the folder, all files agreeing.
     fn found(folder: &Path) -> String {
-        let of = |name: &str| fs::read_to_string(place_of(folder, name)).unwrap();
+        let of = |name: &str| fs::read_to_string(current_path(folder, name)).unwrap();
         let which = of(WEIGHTS).split(' ').next().unwrap().to_owned();
         let expected = model(&which, &NEW);
         for (name, bytes) in expected {
@@ -267,15 +268,15 @@ mod tests {
             let next = before(folder);
             assert_eq!(found(folder), "old");
             fs::rename(&next, folder.join(READY)).unwrap();
-            settle_until(folder, changes).unwrap();
+            finish_move_until(folder, changes).unwrap();
             let is_done = !folder.join(READY).exists();
             assert_eq!(found(folder), "new", "killed after {changes} changes");
-            assert_eq!(strangers(folder), ["thesis.tex"], "killed after {changes} changes");
-            settle(folder).unwrap();
+            assert_eq!(foreign_files(folder), ["thesis.tex"], "killed after {changes} changes");
+            finish_move(folder).unwrap();
             assert_eq!(found(folder), "new", "killed after {changes} changes");
             let left = [CARD, CHECKPOINTS, CONFIG, LOG, METRICS, WEIGHTS, "thesis.tex", TOKENIZER];
-            assert_eq!(names(folder), left, "killed after {changes} changes");
-            assert_eq!(names(&folder.join(CHECKPOINTS)), ["step-0000000007", "step-0000000009"]);
+            assert_eq!(entry_names(folder), left, "killed after {changes} changes");
+            assert_eq!(entry_names(&folder.join(CHECKPOINTS)), ["step-0000000007", "step-0000000009"]);
             assert_eq!(fs::read_to_string(folder.join(LOG)).unwrap(), "{\"step\":9,\"epoch\":1}");
             if is_done {
                 break;
@@ -293,10 +294,10 @@ mod tests {
         fs::create_dir(folder.join(STAGED)).unwrap();
         fs::write(folder.join(STAGED).join(CONFIG), "{").unwrap();
         assert_eq!(found(folder), "old");
-        assert_eq!(strangers(folder), [""; 0]);
+        assert_eq!(foreign_files(folder), [""; 0]);
         write_files(folder, &model("new", &NEW)).unwrap();
         assert_eq!(found(folder), "new");
-        assert_eq!(names(folder), [CARD, CONFIG, METRICS, WEIGHTS, TOKENIZER]);
+        assert_eq!(entry_names(folder), [CARD, CONFIG, METRICS, WEIGHTS, TOKENIZER]);
     }
 
     #[test]
@@ -309,7 +310,7 @@ mod tests {
             fs::write(folder.join(name), &bytes).unwrap();
             let error = write_files(folder, &model("new", &NEW)).unwrap_err().to_string();
             assert!(error.contains(name), "{error}");
-            assert_eq!(names(folder), [name]);
+            assert_eq!(entry_names(folder), [name]);
             assert_eq!(fs::read(folder.join(name)).unwrap(), bytes);
         }
         // A card of the user's own in the place of the model's.
@@ -324,7 +325,7 @@ mod tests {
         write_files(folder, &model("old", &OLD)).unwrap();
         fs::remove_file(folder.join(CARD)).unwrap();
         // One that was put there while the new model was made, likewise: the old model stays beside it.
-        let next = folder.join(super::super::NEXT);
+        let next = folder.join(super::super::NEXT_RUN);
         fs::create_dir(&next).unwrap();
         write_files(&next, &model("new", &NEW)).unwrap();
         fs::write(folder.join(CARD), "# My project").unwrap();
@@ -344,15 +345,15 @@ mod tests {
         fs::create_dir(next.join(STAGED)).unwrap();
         fs::write(next.join(STAGED).join("draft.txt"), "mine").unwrap();
         let inner = [".chumoku-next/.chumoku-staged/draft.txt", ".chumoku-next/notes.txt"];
-        assert_eq!(strangers(folder), inner);
-        assert!(clear(&next).is_err());
+        assert_eq!(foreign_files(folder), inner);
+        assert!(remove_work_folder(&next).is_err());
         assert!(inner.iter().all(|name| fs::read_to_string(folder.join(name)).unwrap() == "mine"));
         fs::remove_dir_all(&next).unwrap();
         // Whatever lies among the checkpoints stays.
         checkpoint(folder, "step-0000000001");
         fs::write(folder.join("checkpoints/step-0000000001/notes.txt"), "mine").unwrap();
-        assert_eq!(strangers(folder), ["checkpoints/step-0000000001/notes.txt"]);
-        assert!(clear_checkpoints(&folder.join(CHECKPOINTS)).is_err());
+        assert_eq!(foreign_files(folder), ["checkpoints/step-0000000001/notes.txt"]);
+        assert!(remove_checkpoints(&folder.join(CHECKPOINTS)).is_err());
         assert!(folder.join("checkpoints/step-0000000001/notes.txt").exists());
     }
 
@@ -362,7 +363,7 @@ mod tests {
         let folder = folder.path();
         let files = [(WEIGHTS, vec![1]), ("missing/config.json", vec![2])];
         assert!(write_files(folder, &files).is_err());
-        assert_eq!(names(folder), [""; 0]);
+        assert_eq!(entry_names(folder), [""; 0]);
         write_files(folder, &model("old", &OLD)).unwrap();
         assert!(write_files(folder, &files).is_err());
         assert_eq!(found(folder), "old");
@@ -377,7 +378,7 @@ mod tests {
         for name in [".DS_Store", "Thumbs.db", "desktop.ini"] {
             fs::write(folder.join(name), "x").unwrap();
         }
-        assert_eq!(strangers(folder), [""; 0]);
+        assert_eq!(foreign_files(folder), [""; 0]);
         write_files(folder, &model("new", &NEW)).unwrap();
         assert!(folder.join(".DS_Store").exists() && found(folder) == "new");
     }
@@ -405,10 +406,10 @@ mod tests {
         write_files(&model_folder, &model("old", &OLD)).unwrap();
         fs::rename(model_folder.join(WEIGHTS), &outside).unwrap();
         std::os::unix::fs::symlink(&outside, model_folder.join(WEIGHTS)).unwrap();
-        assert_eq!(strangers(&model_folder), [WEIGHTS]);
+        assert_eq!(foreign_files(&model_folder), [WEIGHTS]);
         assert!(write_files(&model_folder, &model("new", &NEW)).is_err());
         assert_eq!(fs::read_to_string(&outside).unwrap(), "old model.safetensors");
-        let error = super::super::read(&Snapshot::of(&model_folder), WEIGHTS).unwrap_err().to_string();
+        let error = super::super::read_file(&Snapshot::of(&model_folder), WEIGHTS).unwrap_err().to_string();
         assert!(error.contains("a symbolic link"), "{error}");
     }
 }

@@ -5,11 +5,13 @@
 //! function reads again when the files are of two models, or when `config.json` changed while they were read. Files from
 //! elsewhere, and those of older versions, have no generation and are read as they are.
 
-use super::fault;
-use super::files::{CARD, CONFIG, LARGEST_CONFIG, LOG, METRICS, READY, TRAINED_ON, TUNE_LOG, check_file, place_of};
+use super::entry_type::EntryType;
+use super::files::{
+    CARD, CONFIG, LOG, MAX_CONFIG_BYTES, METRICS, READY, TRAINED_ON, TUNE_LOG, check_file, current_path,
+};
+use super::model_file_error;
 use super::replace::write_files;
-use super::standing::Standing;
-use super::tensors::{DIGITS, KEY, set_generation};
+use super::tensors::{GENERATION_DIGITS, GENERATION_KEY, set_generation};
 use crate::data::Fingerprint;
 use crate::{Error, Result, failpoint, tr};
 use serde::Deserialize;
@@ -21,13 +23,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// The key of `config.json` under which a model in the form of Hugging Face has the settings that are ours.
-pub(crate) const OURS: &str = "chumoku";
+pub(crate) const CHUMOKU_KEY: &str = "chumoku";
 
 /// Files that a folder has of its training, which no answer depends on.
-pub(super) const OF_THE_TRAINING: [&str; 5] = [CARD, LOG, METRICS, TRAINED_ON, TUNE_LOG];
+pub(super) const TRAINING_FILES: [&str; 5] = [CARD, LOG, METRICS, TRAINED_ON, TUNE_LOG];
 
 /// How often a folder is read before the reader gives up.
-const ATTEMPTS: u32 = 5;
+const MAX_ATTEMPTS: u32 = 5;
 
 /// The pause before the second attempt; it doubles with each.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -37,18 +39,18 @@ const PAUSE: Duration = Duration::from_millis(10);
 pub(crate) struct Snapshot {
     folder: PathBuf,
     generation: Option<String>,
-    identity: Identity,
+    identity: ModelIdentity,
     /// Set once a file of another model was found.
     is_mixed: AtomicBool,
 }
 
 /// Tells models in one folder apart: the SHA-256 of `config.json`, if the folder has one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Identity(Option<String>);
+pub(crate) struct ModelIdentity(Option<String>);
 
 /// The keys of `config.json` that may hold the generation.
 #[derive(Default, Deserialize)]
-struct Generations {
+struct GenerationKeys {
     #[serde(default)]
     chumoku_generation: Value,
     #[serde(default)]
@@ -57,19 +59,19 @@ struct Generations {
 
 /// The folder's state at one moment.
 #[derive(PartialEq)]
-struct State {
+struct FolderState {
     config: Option<Vec<u8>>,
     /// Whether files of a new model are on their way into the folder.
     is_moving: bool,
 }
 
-impl State {
-    fn of(folder: &Path) -> State {
-        let path = place_of(folder, CONFIG);
-        let is_file = std::fs::metadata(&path).is_ok_and(|found| found.is_file() && found.len() <= LARGEST_CONFIG);
-        State {
+impl FolderState {
+    fn read(folder: &Path) -> FolderState {
+        let path = current_path(folder, CONFIG);
+        let is_file = std::fs::metadata(&path).is_ok_and(|found| found.is_file() && found.len() <= MAX_CONFIG_BYTES);
+        FolderState {
             config: is_file.then(|| std::fs::read(&path).ok()).flatten(),
-            is_moving: Standing::of(&folder.join(READY)) == Standing::Folder,
+            is_moving: EntryType::at(&folder.join(READY)) == EntryType::Folder,
         }
     }
 }
@@ -83,11 +85,12 @@ impl Deref for Snapshot {
 }
 
 impl Snapshot {
-    fn new(folder: &Path, state: &State) -> Snapshot {
-        let parsed = state.config.as_ref().and_then(|bytes| serde_json::from_slice::<Generations>(bytes).ok());
-        let Generations { chumoku_generation, chumoku } = parsed.unwrap_or_default();
-        let generation = chumoku_generation.as_str().or_else(|| chumoku.get(KEY)?.as_str()).map(str::to_owned);
-        let identity = Identity(state.config.as_ref().map(|bytes| {
+    fn new(folder: &Path, state: &FolderState) -> Snapshot {
+        let parsed = state.config.as_ref().and_then(|bytes| serde_json::from_slice::<GenerationKeys>(bytes).ok());
+        let GenerationKeys { chumoku_generation, chumoku } = parsed.unwrap_or_default();
+        let generation =
+            chumoku_generation.as_str().or_else(|| chumoku.get(GENERATION_KEY)?.as_str()).map(str::to_owned);
+        let identity = ModelIdentity(state.config.as_ref().map(|bytes| {
             let mut found = Fingerprint::new();
             found.add(bytes);
             found.hex()
@@ -96,19 +99,19 @@ impl Snapshot {
     }
 
     /// A folder inside of this one, whose weights have no generation.
-    pub(crate) fn below(&self, name: &str) -> Snapshot {
+    pub(crate) fn subfolder(&self, name: &str) -> Snapshot {
         let (generation, is_mixed) = (None, AtomicBool::new(false));
-        Snapshot { folder: self.folder.join(name), generation, identity: Identity::default(), is_mixed }
+        Snapshot { folder: self.folder.join(name), generation, identity: ModelIdentity::default(), is_mixed }
     }
 
     /// A folder that nobody else writes to.
     #[cfg(test)]
     pub(crate) fn of(folder: &Path) -> Snapshot {
-        Snapshot::new(folder, &State::of(folder))
+        Snapshot::new(folder, &FolderState::read(folder))
     }
 
     /// Tells its model from others that the folder may hold later.
-    pub(crate) fn identity(&self) -> &Identity {
+    pub(crate) fn identity(&self) -> &ModelIdentity {
         &self.identity
     }
 
@@ -118,15 +121,17 @@ impl Snapshot {
     /// If it is missing, no plain file, or cannot be read.
     pub(crate) fn read_weights(&self, name: &str) -> Result<Vec<u8>> {
         failpoint::hit("weights");
-        read(self, name)
+        read_file(self, name)
     }
 
     /// Checks that a file of weights, whose metadata this is, belongs to the model of `config.json`.
     ///
     /// # Errors
     /// If both have a generation, and another.
-    pub(crate) fn check(&self, name: &str, metadata: Option<&HashMap<String, String>>) -> Result<()> {
-        let (Some(expected), Some(found)) = (&self.generation, metadata.and_then(|metadata| metadata.get(KEY))) else {
+    pub(crate) fn check_generation(&self, name: &str, metadata: Option<&HashMap<String, String>>) -> Result<()> {
+        let (Some(expected), Some(found)) =
+            (&self.generation, metadata.and_then(|metadata| metadata.get(GENERATION_KEY)))
+        else {
             return Ok(());
         };
         if expected == found {
@@ -134,12 +139,12 @@ impl Snapshot {
         }
         self.is_mixed.store(true, Ordering::Relaxed);
         let problem = tr!(
-            "expected the weights of the model that {CONFIG} describes ({KEY} {expected}), found those of another \
+            "expected the weights of the model that {CONFIG} describes ({GENERATION_KEY} {expected}), found those of another \
              ({found}); copy the whole folder again, or train the model again",
-            "{CONFIG} が示すモデル（{KEY} {expected}）の重みが必要ですが、別のモデル（{found}）の重みです。フォルダ全体を\
+            "{CONFIG} が示すモデル（{GENERATION_KEY} {expected}）の重みが必要ですが、別のモデル（{found}）の重みです。フォルダ全体を\
              コピーし直すか、学習し直してください"
         );
-        Err(fault(self, name, problem))
+        Err(model_file_error(self, name, problem))
     }
 }
 
@@ -147,7 +152,7 @@ impl Snapshot {
 ///
 /// # Errors
 /// If it is missing, no plain file, or cannot be read.
-pub(crate) fn read(folder: &Snapshot, name: &str) -> Result<Vec<u8>> {
+pub(crate) fn read_file(folder: &Snapshot, name: &str) -> Result<Vec<u8>> {
     let path = check_file(folder, name)?;
     std::fs::read(&path).map_err(Error::io("reading", path))
 }
@@ -157,13 +162,13 @@ pub(crate) fn read(folder: &Snapshot, name: &str) -> Result<Vec<u8>> {
 /// # Errors
 /// If it cannot be read, or is not UTF-8.
 pub(crate) fn read_text(folder: &Snapshot, name: &str) -> Result<String> {
-    String::from_utf8(read(folder, name)?).map_err(|error| {
+    String::from_utf8(read_file(folder, name)?).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         let problem = tr!(
             "expected text in UTF-8, found another byte at offset {at}; the file is damaged",
             "UTF-8 のテキストではありません（オフセット {at}）。ファイルが壊れています"
         );
-        fault(folder, name, problem)
+        model_file_error(folder, name, problem)
     })
 }
 
@@ -171,8 +176,8 @@ pub(crate) fn read_text(folder: &Snapshot, name: &str) -> Result<String> {
 ///
 /// # Errors
 /// Those of `read`; if the model was replaced in each attempt, or its files are of two models and stay so.
-pub(crate) fn read_snapshot<T>(folder: &Path, mut read: impl FnMut(&Snapshot) -> Result<T>) -> Result<T> {
-    repeat(folder, |state| {
+pub(crate) fn with_snapshot<T>(folder: &Path, mut read: impl FnMut(&Snapshot) -> Result<T>) -> Result<T> {
+    retry_until_consistent(folder, |state| {
         let snapshot = Snapshot::new(folder, state);
         let found = read(&snapshot);
         (found, snapshot.is_mixed.into_inner())
@@ -193,39 +198,42 @@ pub(crate) fn read_snapshot<T>(folder: &Path, mut read: impl FnMut(&Snapshot) ->
 /// # Errors
 /// Those of `read`; if the model was replaced in each of several attempts.
 pub fn read_model_folder<T, E: From<Error>>(folder: &Path, mut read: impl FnMut() -> Result<T, E>) -> Result<T, E> {
-    repeat(folder, |_| (read(), false))
+    retry_until_consistent(folder, |_| (read(), false))
 }
 
 /// The path of a file of a model folder, also while the files of a new model move into the folder.
 #[must_use]
 pub fn model_file(folder: &Path, name: &str) -> PathBuf {
-    place_of(folder, name)
+    current_path(folder, name)
 }
 
 /// `read` returns its result, and whether it found files of two models.
-fn repeat<T, E: From<Error>>(folder: &Path, mut read: impl FnMut(&State) -> (Result<T, E>, bool)) -> Result<T, E> {
-    for attempt in 0..ATTEMPTS {
+fn retry_until_consistent<T, E: From<Error>>(
+    folder: &Path,
+    mut read: impl FnMut(&FolderState) -> (Result<T, E>, bool),
+) -> Result<T, E> {
+    for attempt in 0..MAX_ATTEMPTS {
         if attempt > 0 {
             std::thread::sleep(PAUSE * (1 << (attempt - 1)));
         }
-        let before = State::of(folder);
+        let before = FolderState::read(folder);
         let (found, is_mixed) = read(&before);
-        let after = State::of(folder);
+        let after = FolderState::read(folder);
         let is_same = before.config == after.config;
         // While files move, one may be looked for where it was a moment ago.
         let is_settled = is_same && !before.is_moving && !after.is_moving;
         match found {
             Ok(_) if !is_same => {}
-            Err(_) if !is_settled && attempt + 1 < ATTEMPTS => {}
-            Err(_) if is_mixed && attempt + 1 < ATTEMPTS => {}
+            Err(_) if !is_settled && attempt + 1 < MAX_ATTEMPTS => {}
+            Err(_) if is_mixed && attempt + 1 < MAX_ATTEMPTS => {}
             Err(_) if !is_same => {}
             found => return found,
         }
     }
     let problem = tr!(
-        "expected one model, but it was replaced by another in each of {ATTEMPTS} attempts to read it; try again once \
+        "expected one model, but it was replaced by another in each of {MAX_ATTEMPTS} attempts to read it; try again once \
          nothing writes to the folder",
-        "{ATTEMPTS} 回読もうとしましたが、そのたびに別のモデルに置き換えられました。フォルダへの書き込みが終わってから、もう一度実行してください"
+        "{MAX_ATTEMPTS} 回読もうとしましたが、そのたびに別のモデルに置き換えられました。フォルダへの書き込みが終わってから、もう一度実行してください"
     );
     Err(E::from(Error::Model { path: folder.to_owned(), problem }))
 }
@@ -237,15 +245,15 @@ fn repeat<T, E: From<Error>>(folder: &Path, mut read: impl FnMut(&State) -> (Res
 pub(crate) fn write_model(folder: &Path, mut files: Vec<(&'static str, Vec<u8>)>) -> Result<()> {
     let mut all = Fingerprint::new();
     // Models of the same weights have the same files of weights, whatever their configurations say.
-    let is_counted = |name: &str| name != CONFIG && !OF_THE_TRAINING.contains(&name);
+    let is_counted = |name: &str| name != CONFIG && !TRAINING_FILES.contains(&name);
     for (name, bytes) in files.iter().filter(|(name, _)| is_counted(name)) {
         all.add(name.as_bytes());
         all.add(bytes);
     }
-    let generation = &all.hex()[..DIGITS];
+    let generation = &all.hex()[..GENERATION_DIGITS];
     for (name, bytes) in &mut files {
         if *name == CONFIG {
-            *bytes = with_generation(bytes, generation);
+            *bytes = insert_generation(bytes, generation);
         } else if name.ends_with(".safetensors") {
             set_generation(bytes, generation);
         }
@@ -254,11 +262,11 @@ pub(crate) fn write_model(folder: &Path, mut files: Vec<(&'static str, Vec<u8>)>
 }
 
 /// The text of `config.json` with the generation beside the version that wrote it.
-fn with_generation(config: &[u8], generation: &str) -> Vec<u8> {
+fn insert_generation(config: &[u8], generation: &str) -> Vec<u8> {
     let mut config: Map<String, Value> = serde_json::from_slice(config).expect("a configuration is a JSON object");
-    match config.get_mut(OURS).and_then(Value::as_object_mut) {
-        Some(ours) => ours.insert(KEY.into(), generation.into()),
-        None => config.insert(KEY.into(), generation.into()),
+    match config.get_mut(CHUMOKU_KEY).and_then(Value::as_object_mut) {
+        Some(ours) => ours.insert(GENERATION_KEY.into(), generation.into()),
+        None => config.insert(GENERATION_KEY.into(), generation.into()),
     };
     (serde_json::to_string_pretty(&config).expect("a configuration is plain data") + "\n").into_bytes()
 }
@@ -266,7 +274,7 @@ fn with_generation(config: &[u8], generation: &str) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::super::parse_weights;
-    use super::super::tensors::serialize;
+    use super::super::tensors::serialize_tensors;
     use super::super::{TOKENIZER, TOKENIZER_CONFIG, WEIGHTS};
     use super::*;
     use safetensors::Dtype;
@@ -278,15 +286,15 @@ mod tests {
         let tensors = vec![("a".to_owned(), Dtype::F32, vec![1], vec![number; 4])];
         vec![
             (CONFIG, format!("{{\"model_type\":\"chumoku_{number}\"}}").into_bytes()),
-            (WEIGHTS, serialize(&tensors)),
+            (WEIGHTS, serialize_tensors(&tensors)),
             (METRICS, vec![number]),
         ]
     }
 
     /// The numbers of the files that a reader finds; `meanwhile` happens between configuration and weights.
     fn numbers(folder: &Path, meanwhile: impl Fn()) -> Result<[u8; 2]> {
-        read_snapshot(folder, |folder| {
-            let config = String::from_utf8(read(folder, CONFIG)?).unwrap();
+        with_snapshot(folder, |folder| {
+            let config = String::from_utf8(read_file(folder, CONFIG)?).unwrap();
             meanwhile();
             let bytes = folder.read_weights(WEIGHTS)?;
             let tensors = parse_weights(folder, WEIGHTS, &bytes)?;
@@ -313,7 +321,7 @@ mod tests {
         // Without an end of it the reader gives up.
         let error = numbers(folder, || meanwhile(u8::MAX)).unwrap_err().to_string();
         assert!(error.contains("in each of 5 attempts"), "{error}");
-        assert_eq!(times.get(), 2 + ATTEMPTS as u8);
+        assert_eq!(times.get(), 2 + MAX_ATTEMPTS as u8);
     }
 
     #[test]
@@ -364,10 +372,10 @@ mod tests {
         for (name, bytes) in model(2) {
             std::fs::write(ready.join(name), bytes).unwrap();
         }
-        assert!(!place_of(folder, TOKENIZER_CONFIG).exists());
+        assert!(!current_path(folder, TOKENIZER_CONFIG).exists());
         assert_eq!(numbers(folder, || {}).unwrap(), [2, 2]);
         // Nor is what no model has looked for elsewhere than in the folder.
         std::fs::write(folder.join("vocab.txt"), "a").unwrap();
-        assert!(place_of(folder, "vocab.txt").exists());
+        assert!(current_path(folder, "vocab.txt").exists());
     }
 }

@@ -8,30 +8,30 @@ use serde_json::{Map, Value, json};
 pub(crate) type Tensors = Vec<(String, Dtype, Vec<usize>, Vec<u8>)>;
 
 /// The key of a model's generation in `config.json` and in the metadata of weights.
-pub(super) const KEY: &str = "chumoku_generation";
+pub(super) const GENERATION_KEY: &str = "chumoku_generation";
 /// Hexadecimal digits of a generation.
-pub(super) const DIGITS: usize = 32;
+pub(super) const GENERATION_DIGITS: usize = 32;
 /// How each file of weights begins behind the length of its header, up to the digits of the generation. Other programs
 /// refuse metadata that does not name a framework.
-const BEGINNING: &str = "{\"__metadata__\":{\"format\":\"pt\",\"";
+const HEADER_PREFIX: &str = "{\"__metadata__\":{\"format\":\"pt\",\"";
 /// Bytes before the header.
-const LENGTH: usize = 8;
+const HEADER_LENGTH_BYTES: usize = 8;
 
 /// Where the digits of the generation stand.
-fn place_of_generation() -> std::ops::Range<usize> {
-    let start = LENGTH + BEGINNING.len() + KEY.len() + "\":\"".len();
-    start..start + DIGITS
+fn generation_range() -> std::ops::Range<usize> {
+    let start = HEADER_LENGTH_BYTES + HEADER_PREFIX.len() + GENERATION_KEY.len() + "\":\"".len();
+    start..start + GENERATION_DIGITS
 }
 
 /// The bytes of a `model.safetensors`, with a generation of zeros.
 ///
 /// The crate `safetensors` writes several keys of metadata in an order that changes from run to run.
-pub(crate) fn serialize(tensors: &Tensors) -> Vec<u8> {
+pub(crate) fn serialize_tensors(tensors: &Tensors) -> Vec<u8> {
     let mut tensors: Vec<_> = tensors.iter().collect();
     // Wide numbers first, so that each array is aligned.
-    sorting::by(&mut tensors, |a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    sorting::sort_by(&mut tensors, |a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     let mut header = Map::new();
-    header.insert("__metadata__".into(), json!({ "format": "pt", KEY: "0".repeat(DIGITS) }));
+    header.insert("__metadata__".into(), json!({ "format": "pt", GENERATION_KEY: "0".repeat(GENERATION_DIGITS) }));
     let mut end = 0;
     for (name, dtype, shape, bytes) in &tensors {
         let start = end;
@@ -39,8 +39,8 @@ pub(crate) fn serialize(tensors: &Tensors) -> Vec<u8> {
         header.insert(name.clone(), json!({ "dtype": dtype, "shape": shape, "data_offsets": [start, end] }));
     }
     let mut header = Value::Object(header).to_string().into_bytes();
-    header.resize(header.len().next_multiple_of(LENGTH), b' ');
-    let mut file = Vec::with_capacity(LENGTH + header.len() + end);
+    header.resize(header.len().next_multiple_of(HEADER_LENGTH_BYTES), b' ');
+    let mut file = Vec::with_capacity(HEADER_LENGTH_BYTES + header.len() + end);
     file.extend_from_slice(&(header.len() as u64).to_le_bytes());
     file.append(&mut header);
     tensors.iter().for_each(|(.., bytes)| file.extend_from_slice(bytes));
@@ -49,7 +49,7 @@ pub(crate) fn serialize(tensors: &Tensors) -> Vec<u8> {
 
 /// Writes the generation into the bytes that [`serialize`] made.
 pub(super) fn set_generation(file: &mut [u8], generation: &str) {
-    file[place_of_generation()].copy_from_slice(generation.as_bytes());
+    file[generation_range()].copy_from_slice(generation.as_bytes());
 }
 
 #[cfg(test)]
@@ -64,8 +64,8 @@ mod tests {
             ("c".into(), Dtype::I64, vec![1], (8..16).collect()),
             ("a".into(), Dtype::F32, vec![0], Vec::new()),
         ];
-        let mut file = serialize(&tensors);
-        set_generation(&mut file, &"7f".repeat(DIGITS / 2));
+        let mut file = serialize_tensors(&tensors);
+        set_generation(&mut file, &"7f".repeat(GENERATION_DIGITS / 2));
         let found = SafeTensors::deserialize(&file).unwrap();
         for (name, dtype, shape, bytes) in &tensors {
             let view = found.tensor(name).unwrap();
@@ -74,6 +74,9 @@ mod tests {
         let (length, header) = SafeTensors::read_metadata(&file).unwrap();
         assert_eq!((length % 8, found.len()), (0, 3));
         let metadata = header.metadata().as_ref().unwrap();
-        assert_eq!((metadata["format"].as_str(), metadata[KEY].as_str()), ("pt", &*"7f".repeat(DIGITS / 2)));
+        assert_eq!(
+            (metadata["format"].as_str(), metadata[GENERATION_KEY].as_str()),
+            ("pt", &*"7f".repeat(GENERATION_DIGITS / 2))
+        );
     }
 }

@@ -80,7 +80,7 @@ fn check_memory(problem: &Problem, wanted: Wanted) -> Result<()> {
     ];
     let results: Vec<_> = results.into_iter().filter(|(is_there, ..)| *is_there).collect();
     let needed = results.iter().map(|(_, _, shape, float)| bytes(shape, *float)).sum();
-    let Some([needed, free]) = crate::memory::lacking(needed) else { return Ok(()) };
+    let Some([needed, free]) = crate::memory::shortage(needed) else { return Ok(()) };
     let size = |shape: &[usize]| shape.iter().map(|&axis| axis as f64).product::<f64>();
     let Some((_, name, shape, _)) = results.into_iter().max_by(|a, b| size(&a.2).total_cmp(&size(&b.2))) else {
         return Ok(());

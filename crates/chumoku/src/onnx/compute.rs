@@ -5,7 +5,7 @@ use super::problem::{Place, Problem};
 use super::schema::Inputs;
 use crate::Result;
 use crate::tensors::Tensor;
-use chumoku_kernels::{Attention, Causal, Element, HeadsMut, Mask, MaskView, Real, Stage, parallel};
+use chumoku_kernels::{Attention, Causal, Element, HeadsMut, Mask, MaskView, Real, ScoreStage, parallel};
 use std::borrow::Cow;
 
 /// Checked inputs, with past and new keys and values together.
@@ -50,12 +50,12 @@ impl Operands<'_> {
             return Ok((output, None));
         }
 
-        let is_masked = problem.stage >= Stage::Masked;
+        let is_masked = problem.stage >= ScoreStage::Masked;
         let args = if is_masked { masked } else { with_keys(problem.total)? };
         let shape = problem.scores_shape();
         let [_, heads, queries, total] = shape;
         let mut all: Vec<T> = room("qk_matmul_output", &shape)?;
-        all.fill(T::of(problem.unseen()));
+        all.fill(T::round_from(problem.unseen()));
         let done = parallel::map_chunks(&mut all, (queries * total).max(1), |pair, all| -> Result<()> {
             let (s, h) = (pair / heads, pair % heads);
             let keys = if is_masked { problem.keys_of(s) } else { total };

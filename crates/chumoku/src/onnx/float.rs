@@ -94,7 +94,7 @@ pub(super) fn numbers<T: FloatElement>(tensor: &Tensor) -> Cow<'_, [T]> {
     if let Some(numbers) = T::array(tensor).and_then(|array| array.as_slice()) {
         return Cow::Borrowed(numbers);
     }
-    Cow::Owned(tensor.iter().map(T::of).collect())
+    Cow::Owned(tensor.iter().map(T::round_from).collect())
 }
 
 /// Numbers as a tensor of a type, rounded to it if it is another.

@@ -6,7 +6,7 @@ use crate::lang::lang;
 use crate::tensors::Tensor;
 use crate::tr;
 use crate::{Error, Result};
-use chumoku_kernels::{Heads, Stage};
+use chumoku_kernels::{Heads, ScoreStage};
 
 /// Inputs that fit one another, and attributes in their ranges.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(super) struct Problem {
     /// The keys that are seen to the left and to the right.
     pub(super) window: [Option<usize>; 2],
     /// What `qk_matmul_output` is.
-    pub(super) stage: Stage,
+    pub(super) stage: ScoreStage,
     /// The type of Q, and of the results.
     pub(super) float: Float,
     /// The type of V.
@@ -218,7 +218,7 @@ impl Problem {
 
     /// What `qk_matmul_output` is for keys beyond those.
     pub(super) fn unseen(&self) -> f64 {
-        if self.stage == Stage::Masked { f64::NEG_INFINITY } else { 0.0 }
+        if self.stage == ScoreStage::Masked { f64::NEG_INFINITY } else { 0.0 }
     }
 }
 
@@ -341,12 +341,12 @@ fn softcap(attributes: &Attributes) -> Result<Option<f64>> {
 }
 
 /// What `qk_matmul_output` is asked to be.
-fn stage(attributes: &Attributes) -> Result<Stage> {
+fn stage(attributes: &Attributes) -> Result<ScoreStage> {
     match attributes.qk_matmul_output_mode.unwrap_or(0) {
-        0 => Ok(Stage::Scaled),
-        1 => Ok(Stage::Capped),
-        2 => Ok(Stage::Masked),
-        3 => Ok(Stage::Weights),
+        0 => Ok(ScoreStage::Scaled),
+        1 => Ok(ScoreStage::Capped),
+        2 => Ok(ScoreStage::Masked),
+        3 => Ok(ScoreStage::Weights),
         other => {
             let problem = tr!("expected 0, 1, 2 or 3, got {other}", "0、1、2、3 のいずれかが必要ですが、{other} です");
             Err(Error::operator("qk_matmul_output_mode", problem))

@@ -5,7 +5,7 @@ use super::compute::{Operands, Results};
 use super::float::{Float, FloatElement, numbers, room, tensor};
 use super::problem::Problem;
 use crate::Result;
-use chumoku_kernels::{Attention, Heads, HeadsMut, Real, Stage, bf16, f16, parallel};
+use chumoku_kernels::{Attention, Heads, HeadsMut, Real, ScoreStage, bf16, f16, parallel};
 
 /// Longest row whose softmax is summed in bf16. Adding n numbers of 8 bits one after another errs by up to n/512 of their
 /// sum, and after some hundreds the sum no longer grows: longer rows are summed in f32.
@@ -15,7 +15,7 @@ impl Operands<'_> {
     /// Products are summed in f32 and rounded at their end; everything else is rounded number by number.
     pub(super) fn run_stepwise<T: FloatElement>(&self, wants_scores: bool) -> Result<Results> {
         let problem = self.problem;
-        let root = T::of(problem.scale.sqrt()).to_f64() as f32;
+        let root = T::round_from(problem.scale.sqrt()).to_f64() as f32;
         let rooted = |tensor| numbers::<f32>(tensor).iter().map(|&x| round::<T>(x * root)).collect::<Vec<f32>>();
         let (query, key) = (rooted(self.inputs.query), rooted(self.inputs.key));
         let value = numbers::<f32>(self.inputs.value);
@@ -51,7 +51,7 @@ impl Operands<'_> {
 
 /// x as it is after rounding to `T`.
 fn round<T: FloatElement>(x: f32) -> f32 {
-    T::of(f64::from(x)).to_f64() as f32
+    T::round_from(f64::from(x)).to_f64() as f32
 }
 
 struct Steps<'a> {
@@ -75,8 +75,8 @@ impl Steps<'_> {
         for first in (0..queries).step_by(at_a_time) {
             let block = first..queries.min(first + at_a_time);
             let (mut rows, mut biases) = (vec![0.0; block.len() * total], vec![0.0; block.len() * keys]);
-            self.products.scores_of(Stage::Scaled, s, h, block.clone(), &mut rows)?;
-            self.masks.scores_of(Stage::Masked, s, h, block.clone(), &mut biases)?;
+            self.products.query_scores(ScoreStage::Scaled, s, h, block.clone(), &mut rows)?;
+            self.masks.query_scores(ScoreStage::Masked, s, h, block.clone(), &mut biases)?;
             for (n, i) in block.enumerate() {
                 let (row, bias) = (&mut rows[n * total..][..total], &biases[n * keys..][..keys]);
                 let out = if scores.is_empty() { &mut [] } else { &mut scores[i * total..][..total] };
@@ -88,7 +88,7 @@ impl Steps<'_> {
                     let value = self.value.row(s, key_head, j);
                     sums.iter_mut().zip(value).for_each(|(sum, v)| *sum += weight * v);
                 }
-                output.iter_mut().zip(&sums).for_each(|(y, &sum)| *y = T::of(f64::from(sum)));
+                output.iter_mut().zip(&sums).for_each(|(y, &sum)| *y = T::round_from(f64::from(sum)));
             }
         }
         Ok(output)
@@ -99,29 +99,29 @@ impl Steps<'_> {
         let problem = self.problem;
         let mut show = |stage, row: &[f32]| {
             if stage == problem.stage && !out.is_empty() {
-                out.fill(T::of(problem.unseen()));
-                out.iter_mut().zip(row).for_each(|(out, &x)| *out = T::of(f64::from(x)));
+                out.fill(T::round_from(problem.unseen()));
+                out.iter_mut().zip(row).for_each(|(out, &x)| *out = T::round_from(f64::from(x)));
             }
         };
         row.iter_mut().for_each(|x| *x = round::<T>(*x));
-        show(Stage::Scaled, row);
+        show(ScoreStage::Scaled, row);
         if let Some(cap) = problem.softcap {
             let cap = round::<T>(cap as f32);
             row.iter_mut().for_each(|x| *x = round::<T>(round::<T>(round::<T>(*x / cap).tanh()) * cap));
         }
-        show(Stage::Capped, row);
+        show(ScoreStage::Capped, row);
         let row = &mut row[..bias.len()];
         for (x, &bias) in row.iter_mut().zip(bias) {
             *x = if bias == f32::NEG_INFINITY { bias } else { round::<T>(*x + round::<T>(bias)) };
         }
-        show(Stage::Masked, row);
+        show(ScoreStage::Masked, row);
         match problem.softmax_in {
             Float::F16 => softmax(row, round::<f16>, false),
             Float::Bf16 => softmax(row, round::<bf16>, row.len() <= SHORT),
             Float::F32 | Float::F64 => softmax(row, |x| x, false),
         }
         row.iter_mut().for_each(|weight| *weight = round::<T>(*weight));
-        show(Stage::Weights, row);
+        show(ScoreStage::Weights, row);
     }
 }
 

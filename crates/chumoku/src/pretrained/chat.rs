@@ -2,8 +2,8 @@
 
 use super::files;
 use crate::calendar::{Date, MONTHS, WEEKDAYS};
-use crate::lang::clean_text;
-use crate::model_folder::{CHAT_TEMPLATE, SPECIAL_TOKENS, Snapshot, TOKENIZER_CONFIG, fault};
+use crate::lang::show_controls_in_text;
+use crate::model_folder::{CHAT_TEMPLATE, SPECIAL_TOKENS, Snapshot, TOKENIZER_CONFIG, model_file_error};
 use crate::{Error, Result, tr};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Kwargs;
@@ -86,7 +86,8 @@ impl ChatTemplate {
         let (name, source) = if files::has(folder, CHAT_TEMPLATE) {
             let bytes = files::read(folder, CHAT_TEMPLATE)?;
             let text = String::from_utf8(bytes);
-            let text = text.map_err(|_| fault(folder, CHAT_TEMPLATE, tr!("expected UTF-8", "UTF-8 ではありません")))?;
+            let text = text
+                .map_err(|_| model_file_error(folder, CHAT_TEMPLATE, tr!("expected UTF-8", "UTF-8 ではありません")))?;
             (CHAT_TEMPLATE, text)
         } else {
             match settings.chat_template {
@@ -104,7 +105,7 @@ impl ChatTemplate {
                 "expected a chat template of at most {LARGEST} bytes, found {found}",
                 "チャットテンプレートは {LARGEST} バイトまでですが、{found} バイトあります"
             );
-            return Err(fault(folder, name, problem));
+            return Err(model_file_error(folder, name, problem));
         }
         let template = ChatTemplate { path: folder.join(name), source: without_marks(&source), tokens };
         environment().template_from_str(&template.source).map_err(|error| template.fault(&error))?;
@@ -134,7 +135,7 @@ impl ChatTemplate {
     }
 
     fn fault(&self, error: &minijinja::Error) -> Error {
-        let said: String = clean_text(&error.to_string()).chars().take(SHOWN).collect();
+        let said: String = show_controls_in_text(&error.to_string()).chars().take(SHOWN).collect();
         let problem = match error.kind() {
             ErrorKind::OutOfFuel => tr!(
                 "the chat template takes more than {FUEL} steps; --no-chat continues the prompt without it",
@@ -198,7 +199,7 @@ fn strftime_now(format: &str) -> Result<String, minijinja::Error> {
 }
 
 fn strftime(format: &str, seconds: u64) -> Result<String, String> {
-    let date = Date::of_days((seconds / 86_400) as i64);
+    let date = Date::from_days((seconds / 86_400) as i64);
     let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
     let (day, month) = (WEEKDAYS[date.weekday()], MONTHS[date.month as usize - 1]);
     let mut out = String::new();

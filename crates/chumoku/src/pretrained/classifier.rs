@@ -7,14 +7,16 @@ use super::sentence::{Sentence, folder_of_encoder};
 use super::static_vectors::static_vectors;
 use super::tokenizer::{beside_tokenizer, read_limit, read_tokenizer};
 use super::weights::{Names, Role, Weights, published};
-use crate::model_folder::{CONFIG, OURS, Snapshot, TOKENIZER, TOKENIZER_CONFIG, Tensors, WEIGHTS, fault};
+use crate::layer_errors::layer_error_message;
+use crate::model_folder::{
+    CHUMOKU_KEY, CONFIG, Snapshot, TOKENIZER, TOKENIZER_CONFIG, Tensors, WEIGHTS, model_file_error,
+};
 use crate::models::{Classifier, ClassifierConfig, TextEncoderConfig};
-use crate::nn::{DenseHead, HeadActivation, NormKind, Pooling};
-use crate::of_layers::of_layers;
-use crate::params::{Layout, Params};
+use crate::nn::{DenseHeadConfig, HeadActivation, NormKind, Pooling};
+use crate::params::{ParamLayout, Params};
 use crate::text::TextTokenizer;
 use crate::{Result, tr};
-use chumoku_nn::pretrained::{PretrainedEncoder, Source};
+use chumoku_nn::pretrained::{PretrainedEncoder, TensorSource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -27,7 +29,7 @@ const DENSE: &str = "head.dense.weight";
 const NORM: &str = "head.norm.weight";
 const FACTOR: f32 = 1.0 / 4096.0;
 const EPSILON: f64 = 1e-15;
-const LINEAR: DenseHead = DenseHead { activation: HeadActivation::Tanh, bias: false, norm: None };
+const LINEAR: DenseHeadConfig = DenseHeadConfig { activation: HeadActivation::Tanh, bias: false, norm: None };
 
 /// The form in which a classifier was published, and in which it is written again.
 #[derive(Clone, Debug)]
@@ -35,7 +37,7 @@ pub(crate) struct Origin {
     config: Map<String, Value>,
     encoder: PretrainedEncoder,
     /// The names of the classifier's parameters.
-    tensors: Vec<(String, Source)>,
+    tensors: Vec<(String, TensorSource)>,
     /// How tokens become the vector that the last layer is given, where it is not what the published head makes.
     pooling: Option<Pooling>,
     /// Files of the folder that are written again as they are.
@@ -80,7 +82,7 @@ impl Origin {
         let files = files::kept(folder, &[TOKENIZER, TOKENIZER_CONFIG])?;
         let origin = Origin { config: values, tensors: encoder.classifier_tensors(), encoder, files, pooling: None };
         // A folder that says how its tokens are pooled was written by Chumoku; another value is refused with the rest.
-        let pooling = origin.config.get(OURS).and_then(|ours| ours.get("pooling")).cloned();
+        let pooling = origin.config.get(CHUMOKU_KEY).and_then(|ours| ours.get("pooling")).cloned();
         let pooling = pooling.and_then(|pooling| serde_json::from_value(pooling).ok());
         Ok((if let Some(pooling) = pooling { origin.pooled(pooling) } else { origin }, config))
     }
@@ -101,7 +103,7 @@ impl Origin {
         let is_last = |name: &str| matches!(name, "head.weight" | "head.bias");
         self.tensors.retain(|(name, _)| !name.starts_with("head.") || is_last(name));
         for name in [DENSE, NORM] {
-            self.tensors.push((name.into(), Source::Whole(name.into())));
+            self.tensors.push((name.into(), TensorSource::Tensor(name.into())));
         }
         Origin { pooling: Some(pooling), ..self }
     }
@@ -116,7 +118,7 @@ impl Origin {
         let published = self.encoder.classifier(num_classes);
         match self.pooling {
             Some(pooling) => {
-                let head_dense = DenseHead { norm: Some((NormKind::Rms, EPSILON)), ..LINEAR };
+                let head_dense = DenseHeadConfig { norm: Some((NormKind::Rms, EPSILON)), ..LINEAR };
                 ClassifierConfig { pooling, head_dense: Some(head_dense), head_dropout: 0.0, ..published }
             }
             None => published,
@@ -171,17 +173,21 @@ impl<Ours: DeserializeOwned> ClassifierCheckpoint<Ours> {
         let (origin, config) = Origin::read(folder)?;
         let labels = labels(folder, &origin)?;
         let is_one_class = origin.config.get("problem_type").and_then(Value::as_str) != Some(LABELS);
-        let ours = match origin.config.get(OURS) {
+        let ours = match origin.config.get(CHUMOKU_KEY) {
             None => None,
             Some(ours) => Some(serde_json::from_value(ours.clone()).map_err(|error| {
-                fault(folder, CONFIG, tr!("{OURS}: {error}", "{OURS} の内容が正しくありません: {error}"))
+                model_file_error(
+                    folder,
+                    CONFIG,
+                    tr!("{CHUMOKU_KEY}: {error}", "{CHUMOKU_KEY} の内容が正しくありません: {error}"),
+                )
             })?),
         };
         let model = Classifier::new(origin.classifier(labels.len()))
-            .map_err(|error| fault(folder, CONFIG, of_layers(&error)))?;
+            .map_err(|error| model_file_error(folder, CONFIG, layer_error_message(&error)))?;
         let weights = || Weights::read(folder)?.params(origin.names(), model.layout(), config.precision());
         let (params, tokenizer) = beside_tokenizer(folder, model.config().vocab_size, weights)?;
-        let tokenizer = TextTokenizer::of_pretrained(tokenizer)?;
+        let tokenizer = TextTokenizer::from_pretrained(tokenizer)?;
         let limit = read_limit(folder, model.config().max_length)?;
         Ok(ClassifierCheckpoint { model, params, tokenizer, limit, origin, labels, is_one_class, ours })
     }
@@ -193,7 +199,7 @@ pub(super) fn config_text(mut config: Map<String, Value>, ours: &impl Serialize)
     config.insert("dtype".into(), json!("float32"));
     // By way of the text: a setting of 0.3 stays 0.3 instead of becoming the f64 nearest its f32.
     let ours = serde_json::to_vec(ours).and_then(|text| serde_json::from_slice(&text));
-    config.insert(OURS.into(), ours.expect("settings are plain data"));
+    config.insert(CHUMOKU_KEY.into(), ours.expect("settings are plain data"));
     serde_json::to_string_pretty(&config).expect("settings are plain data") + "\n"
 }
 
@@ -210,7 +216,7 @@ impl Start {
                 "holds static vectors, which have no layers to train; start from an encoder (bert, modernbert …)",
                 "静的なベクトルだけで、学習する層がありません。エンコーダー（bert、modernbert など）から始めてください"
             );
-            return Err(fault(folder, WEIGHTS, problem));
+            return Err(model_file_error(folder, WEIGHTS, problem));
         }
         let (mut origin, _) = Origin::read(folder)?;
         let config = &origin.encoder.config;
@@ -224,7 +230,7 @@ impl Start {
             Some((&[pooling], is_said)) => (pooling, is_said),
             _ => (Pooling::Mean, false),
         };
-        let tokenizer = TextTokenizer::of_pretrained(pretrained)?;
+        let tokenizer = TextTokenizer::from_pretrained(pretrained)?;
         let weights = Weights::read(folder)?;
         Ok(Start { origin, tokenizer, limit, folder: folder.to_path_buf(), pooling, weights })
     }
@@ -234,7 +240,7 @@ impl Start {
     ///
     /// # Errors
     /// If weights are missing or damaged, or are not those of the model.
-    pub(crate) fn params(&self, layout: &Arc<Layout>, seed: u64) -> Result<Params<f32>> {
+    pub(crate) fn params(&self, layout: &Arc<ParamLayout>, seed: u64) -> Result<Params<f32>> {
         let role = |name: &str| match name {
             "head.weight" | "head.bias" => Role::New,
             DENSE | NORM if self.origin.pooling.is_some() => Role::New,
@@ -257,11 +263,11 @@ impl Start {
     ///
     /// # Errors
     /// As for [`Start::params`].
-    pub(crate) fn params_of_encoder(&self, layout: &Arc<Layout>, seed: u64) -> Result<Params<f32>> {
+    pub(crate) fn params_of_encoder(&self, layout: &Arc<ParamLayout>, seed: u64) -> Result<Params<f32>> {
         self.fill(layout, seed, |name| if name.starts_with("head.") { Role::New } else { Role::Needed })
     }
 
-    fn fill(&self, layout: &Arc<Layout>, seed: u64, role: impl Fn(&str) -> Role) -> Result<Params<f32>> {
+    fn fill(&self, layout: &Arc<ParamLayout>, seed: u64, role: impl Fn(&str) -> Role) -> Result<Params<f32>> {
         self.weights.fill(self.origin.names(), role, layout, |layout| Params::init(layout, seed))
     }
 
@@ -271,7 +277,7 @@ impl Start {
     /// As for [`Start::params`].
     pub(crate) fn check(&self) -> Result<()> {
         let model = Classifier::new(self.origin.classifier(2));
-        let model = model.map_err(|error| fault(&self.folder, CONFIG, of_layers(&error)))?;
+        let model = model.map_err(|error| model_file_error(&self.folder, CONFIG, layer_error_message(&error)))?;
         self.params(model.layout(), 0).map(drop)
     }
 }
@@ -282,7 +288,7 @@ const LABELS: &str = "multi_label_classification";
 
 /// The classes of a published classifier, in the order of their numbers.
 fn labels(folder: &Snapshot, origin: &Origin) -> Result<Vec<String>> {
-    let wrong = |problem: String| Err(fault(folder, CONFIG, problem));
+    let wrong = |problem: String| Err(model_file_error(folder, CONFIG, problem));
     let expected = origin.encoder.head.architecture;
     let architectures = origin.config.get("architectures").and_then(Value::as_array);
     let named = architectures.into_iter().flatten().filter_map(Value::as_str).collect::<Vec<_>>();

@@ -1,8 +1,8 @@
 //! `config.json`: which architecture the folder holds, and what this version does not read.
 
 use super::files;
-use crate::model_folder::{CONFIG, Snapshot, fault};
-use crate::of_layers::of_layers;
+use crate::layer_errors::layer_error_message;
+use crate::model_folder::{CONFIG, Snapshot, model_file_error};
 use crate::{Result, tr};
 use chumoku_kernels::Precision;
 use chumoku_nn::pretrained::{
@@ -37,7 +37,7 @@ impl Config {
                 "このファイルがありません。Hugging Face のライブラリが書くフォルダ (config.json、model.safetensors、\
                  tokenizer.json) が必要です"
             );
-            return Err(fault(folder, CONFIG, problem));
+            return Err(model_file_error(folder, CONFIG, problem));
         }
         let config = Config { value: files::json(folder, CONFIG)? };
         if config.value.get("quantization_config").is_some_and(|setting| !setting.is_null()) {
@@ -45,7 +45,7 @@ impl Config {
                 "quantization_config: quantised weights are not read; use the folder that the model was quantised from",
                 "quantization_config: 量子化された重みは読めません。量子化する前のモデルのフォルダを使ってください"
             );
-            return Err(fault(folder, CONFIG, problem));
+            return Err(model_file_error(folder, CONFIG, problem));
         }
         Ok(config)
     }
@@ -55,9 +55,9 @@ impl Config {
     /// # Errors
     /// If it is something else.
     pub(super) fn object(&self, folder: &Snapshot) -> Result<&Map<String, Value>> {
-        self.value
-            .as_object()
-            .ok_or_else(|| fault(folder, CONFIG, tr!("expected a JSON object", "JSON のオブジェクトが必要です")))
+        self.value.as_object().ok_or_else(|| {
+            model_file_error(folder, CONFIG, tr!("expected a JSON object", "JSON のオブジェクトが必要です"))
+        })
     }
 
     /// Which architecture it is of.
@@ -85,7 +85,7 @@ impl Config {
                 "not the settings of a model of type \"{kind}\": {error}",
                 "種類 \"{kind}\" のモデルの設定ではありません: {error}"
             );
-            fault(folder, CONFIG, problem)
+            model_file_error(folder, CONFIG, problem)
         })
     }
 }
@@ -106,10 +106,10 @@ pub(crate) fn encoder_of(folder: &Snapshot, config: &Config) -> Result<Pretraine
                 "model_type: この版で読めるエンコーダーは bert、roberta、xlm-roberta、camembert、distilbert、modernbert \
                  ですが、\"{other}\" です"
             );
-            return Err(fault(folder, CONFIG, problem));
+            return Err(model_file_error(folder, CONFIG, problem));
         }
     };
-    encoder.map_err(|error| fault(folder, CONFIG, of_layers(&error)))
+    encoder.map_err(|error| model_file_error(folder, CONFIG, layer_error_message(&error)))
 }
 
 /// The language model that a folder holds.
@@ -123,7 +123,7 @@ pub(crate) fn decoder_of(folder: &Snapshot, config: &Config) -> Result<Pretraine
             "{name}: this version does not read mixtures of experts",
             "{name}: この版では専門家の混合（MoE）のモデルは読めません"
         );
-        return Err(fault(folder, CONFIG, problem));
+        return Err(model_file_error(folder, CONFIG, problem));
     }
     let decoder = match config.model_type() {
         "llama" | "mistral" | "qwen2" | "qwen3" => config.parse::<LlamaConfig>(folder)?.decoder(),
@@ -134,10 +134,10 @@ pub(crate) fn decoder_of(folder: &Snapshot, config: &Config) -> Result<Pretraine
                  \"{other}\"",
                 "model_type: この版で読める言語モデルは llama、mistral、qwen2、qwen3、gpt2 ですが、\"{other}\" です"
             );
-            return Err(fault(folder, CONFIG, problem));
+            return Err(model_file_error(folder, CONFIG, problem));
         }
     };
-    decoder.map_err(|error| fault(folder, CONFIG, of_layers(&error)))
+    decoder.map_err(|error| model_file_error(folder, CONFIG, layer_error_message(&error)))
 }
 
 /// The translator that a folder holds.
@@ -152,8 +152,8 @@ pub(crate) fn translator_of(folder: &Snapshot, config: &Config) -> Result<Pretra
                 "model_type: this version reads translators of type marian, found \"{other}\"",
                 "model_type: この版で読める翻訳モデルは marian ですが、\"{other}\" です"
             );
-            return Err(fault(folder, CONFIG, problem));
+            return Err(model_file_error(folder, CONFIG, problem));
         }
     };
-    translator.map_err(|error| fault(folder, CONFIG, of_layers(&error)))
+    translator.map_err(|error| model_file_error(folder, CONFIG, layer_error_message(&error)))
 }

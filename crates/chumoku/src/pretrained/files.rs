@@ -1,6 +1,6 @@
 //! The files of a stranger's folder. Unlike a folder of ours it may hold links: so do the folders that downloads are kept in.
 
-use crate::model_folder::{Snapshot, fault, place_of};
+use crate::model_folder::{Snapshot, current_path, model_file_error};
 use crate::{Error, Result, memory, tr};
 use serde::de::DeserializeOwned;
 use std::fs;
@@ -12,28 +12,28 @@ const LARGEST_JSON: u64 = 64 << 20;
 
 /// Whether the folder has such a file.
 pub(super) fn has(folder: &Snapshot, name: &str) -> bool {
-    place_of(folder, name).is_file()
+    current_path(folder, name).is_file()
 }
 
 /// A plain file of the folder, and its size.
 pub(super) fn find(folder: &Snapshot, name: &str) -> Result<(PathBuf, u64)> {
-    let path = place_of(folder, name);
+    let path = current_path(folder, name);
     let found = fs::metadata(&path).map_err(Error::io("reading", &path))?;
     match found.is_file() {
         true => Ok((path, found.len())),
-        false => Err(fault(folder, name, tr!("expected a file", "ファイルではありません"))),
+        false => Err(model_file_error(folder, name, tr!("expected a file", "ファイルではありません"))),
     }
 }
 
 /// The bytes of a file, if memory has room for them.
 pub(super) fn read(folder: &Snapshot, name: &str) -> Result<Vec<u8>> {
     let (path, bytes) = find(folder, name)?;
-    if let Some([needed, free]) = memory::lacking(bytes as f64) {
+    if let Some([needed, free]) = memory::shortage(bytes as f64) {
         let problem = tr!(
             "the file has {needed}, and {free} of memory are free",
             "ファイルは {needed} ありますが、空きメモリは {free} です"
         );
-        return Err(fault(folder, name, problem));
+        return Err(model_file_error(folder, name, problem));
     }
     fs::read(&path).map_err(Error::io("reading", path))
 }
@@ -64,7 +64,7 @@ pub(super) fn kept(folder: &Snapshot, names: &[&'static str]) -> Result<Vec<(&'s
 /// A file of settings.
 pub(super) fn json<T: DeserializeOwned>(folder: &Snapshot, name: &str) -> Result<T> {
     serde_json::from_slice(&json_bytes(folder, name)?).map_err(|error| {
-        fault(folder, name, tr!("not the settings expected: {error}", "想定した設定ではありません: {error}"))
+        model_file_error(folder, name, tr!("not the settings expected: {error}", "想定した設定ではありません: {error}"))
     })
 }
 
@@ -75,7 +75,7 @@ fn json_bytes(folder: &Snapshot, name: &str) -> Result<Vec<u8>> {
             "expected at most {LARGEST_JSON} bytes of settings, found {bytes}",
             "設定は {LARGEST_JSON} バイトまでですが、{bytes} バイトあります"
         );
-        return Err(fault(folder, name, problem));
+        return Err(model_file_error(folder, name, problem));
     }
     fs::read(&path).map_err(Error::io("reading", path))
 }

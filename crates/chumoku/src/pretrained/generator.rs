@@ -8,14 +8,14 @@ use super::tokenizer::read_tokenizer;
 use super::weights::published;
 use super::{DecoderCheckpoint, files};
 use crate::model_folder::{
-    CHAT_TEMPLATE, CONFIG, GENERATION, OURS, SPECIAL_TOKENS, Snapshot, TOKENIZER, TOKENIZER_CONFIG, WEIGHTS, fault,
-    serialize,
+    CHAT_TEMPLATE, CHUMOKU_KEY, CONFIG, GENERATION, SPECIAL_TOKENS, Snapshot, TOKENIZER, TOKENIZER_CONFIG, WEIGHTS,
+    model_file_error, serialize_tensors,
 };
 use crate::params::Params;
 use crate::text::TextTokenizer;
 use crate::{Result, tr};
 use chumoku_kernels::Precision;
-use chumoku_nn::pretrained::Source;
+use chumoku_nn::pretrained::TensorSource;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -39,7 +39,7 @@ pub(crate) struct GeneratorCheckpoint {
 #[derive(Clone, Debug)]
 pub(crate) struct DecoderOrigin {
     config: Map<String, Value>,
-    tensors: Vec<(String, Source)>,
+    tensors: Vec<(String, TensorSource)>,
     /// Files of the folder that are written again as they are.
     files: Vec<(&'static str, Vec<u8>)>,
 }
@@ -62,7 +62,7 @@ impl DecoderOrigin {
     /// The files of a folder that holds these parameters, as the model was published.
     pub(crate) fn files(&self, params: &Params<f32>, precision: Precision) -> Vec<(&'static str, Vec<u8>)> {
         let ours = Ours { chumoku_version: env!("CARGO_PKG_VERSION").into(), precision };
-        let weights = serialize(&published(params, &self.tensors));
+        let weights = serialize_tensors(&published(params, &self.tensors));
         let mut files = self.files.clone();
         files.extend([(CONFIG, config_text(self.config.clone(), &ours).into_bytes()), (WEIGHTS, weights)]);
         files
@@ -101,8 +101,8 @@ impl GeneratorCheckpoint {
         let config = Config::read(folder)?;
         // The small files first: what is wrong with them is said before the large one is read.
         let vocab_size = decoder_of(folder, &config)?.config.vocab_size;
-        let pretrained = read_tokenizer(folder, vocab_size)?.reading_special_tokens();
-        let tokenizer = TextTokenizer::of_pretrained(pretrained)?;
+        let pretrained = read_tokenizer(folder, vocab_size)?.parsing_special_tokens();
+        let tokenizer = TextTokenizer::from_pretrained(pretrained)?;
         let chat = ChatTemplate::read(folder)?;
         let of_generation: Bounds = files::optional_json(folder, GENERATION)?.unwrap_or_default();
         let of_model: Bounds = config.parse(folder)?;
@@ -113,10 +113,14 @@ impl GeneratorCheckpoint {
         let begins = either(known(of_generation.bos_token_id), known(of_model.bos_token_id));
         let first = begins.first().or(ends.first()).copied().unwrap_or(0);
         let values = config.object(folder)?.clone();
-        let ours: Option<Ours> = match values.get(OURS) {
+        let ours: Option<Ours> = match values.get(CHUMOKU_KEY) {
             None => None,
             Some(ours) => Some(serde_json::from_value(ours.clone()).map_err(|error| {
-                fault(folder, CONFIG, tr!("{OURS}: {error}", "{OURS} の内容が正しくありません: {error}"))
+                model_file_error(
+                    folder,
+                    CONFIG,
+                    tr!("{CHUMOKU_KEY}: {error}", "{CHUMOKU_KEY} の内容が正しくありません: {error}"),
+                )
             })?),
         };
         let precision = ours.as_ref().map_or(config.precision(), |ours| ours.precision);

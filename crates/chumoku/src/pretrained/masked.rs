@@ -2,7 +2,7 @@
 
 use super::weights::published;
 use crate::Result;
-use crate::model_folder::{CONFIG, OURS, TOKENIZER, TOKENIZER_CONFIG, WEIGHTS, serialize};
+use crate::model_folder::{CHUMOKU_KEY, CONFIG, TOKENIZER, TOKENIZER_CONFIG, WEIGHTS, serialize_tensors};
 use crate::params::Params;
 use crate::text::{CLS, TextTokenizer};
 use chumoku_nn::pretrained::ModernBertConfig;
@@ -29,11 +29,11 @@ pub(crate) fn masked_model_files(
     config["architectures"] = json!(["ModernBertForMaskedLM"]);
     config["pad_token_id"] = json!(tokenizer.id(PAD));
     for name in ["cls_token_id", "bos_token_id", "eos_token_id", "sep_token_id"] {
-        config[name] = json!(tokenizer.cls());
+        config[name] = json!(tokenizer.cls_id());
     }
     config["tie_word_embeddings"] = true.into();
     config["dtype"] = "float32".into();
-    config[OURS] = json!({ "chumoku_version": env!("CARGO_PKG_VERSION") });
+    config[CHUMOKU_KEY] = json!({ "chumoku_version": env!("CARGO_PKG_VERSION") });
     let of_tokenizer = json!({
         "tokenizer_class": "PreTrainedTokenizerFast",
         "cls_token": CLS,
@@ -50,6 +50,6 @@ pub(crate) fn masked_model_files(
         (CONFIG, text(&config)),
         (TOKENIZER, tokenizer.to_json()?.into_bytes()),
         (TOKENIZER_CONFIG, text(&of_tokenizer)),
-        (WEIGHTS, serialize(&tensors)),
+        (WEIGHTS, serialize_tensors(&tensors)),
     ])
 }

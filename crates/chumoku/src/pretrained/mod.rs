@@ -38,9 +38,9 @@ pub(crate) use tokenizer::{read_limit, read_tokenizer};
 pub(crate) use translator::{PublishedTranslator, Writing};
 
 use crate::Result;
-use crate::model_folder::{CONFIG, Snapshot, fault, read_snapshot};
+use crate::layer_errors::layer_error_message;
+use crate::model_folder::{CONFIG, Snapshot, model_file_error, with_snapshot};
 use crate::models::{LanguageModel, TextEncoder, Translator};
-use crate::of_layers::of_layers;
 use crate::params::Params;
 use crate::text::PretrainedTokenizer;
 use chumoku_kernels::Precision;
@@ -70,7 +70,7 @@ impl EncoderCheckpoint {
     /// # Errors
     /// If a file is missing or damaged, does not fit the others, or asks for what this version does not have.
     pub fn read(folder: &Path, precision: Option<Precision>) -> Result<EncoderCheckpoint> {
-        read_snapshot(folder, |folder| EncoderCheckpoint::of_snapshot(folder, precision))
+        with_snapshot(folder, |folder| EncoderCheckpoint::of_snapshot(folder, precision))
     }
 
     pub(crate) fn of_snapshot(folder: &Snapshot, precision: Option<Precision>) -> Result<EncoderCheckpoint> {
@@ -88,7 +88,7 @@ impl EncoderCheckpoint {
         let weights = || EncoderCheckpoint::weights(folder, &model, &source, precision);
         let (params, mut tokenizer) = beside_tokenizer(folder, model.config().vocab_size, weights)?;
         if source.is_static() {
-            tokenizer = tokenizer.without_frame();
+            tokenizer = tokenizer.without_special_tokens();
         }
         Ok((EncoderCheckpoint { model, params, source }, tokenizer))
     }
@@ -105,8 +105,8 @@ impl EncoderCheckpoint {
                 (encoder_of(folder, &config)?, config.precision())
             }
         };
-        let model =
-            TextEncoder::new(source.config.clone()).map_err(|error| fault(folder, CONFIG, of_layers(&error)))?;
+        let model = TextEncoder::new(source.config.clone())
+            .map_err(|error| model_file_error(folder, CONFIG, layer_error_message(&error)))?;
         Ok((model, source, precision.unwrap_or(stored)))
     }
 
@@ -140,14 +140,14 @@ impl DecoderCheckpoint {
     /// # Errors
     /// If a file is missing or damaged, does not fit the others, or asks for what this version does not have.
     pub fn read(folder: &Path, precision: Option<Precision>) -> Result<DecoderCheckpoint> {
-        read_snapshot(folder, |folder| DecoderCheckpoint::of_snapshot(folder, precision))
+        with_snapshot(folder, |folder| DecoderCheckpoint::of_snapshot(folder, precision))
     }
 
     pub(crate) fn of_snapshot(folder: &Snapshot, precision: Option<Precision>) -> Result<DecoderCheckpoint> {
         let config = Config::read(folder)?;
         let source = decoder_of(folder, &config)?;
-        let model =
-            LanguageModel::new(source.config.clone()).map_err(|error| fault(folder, CONFIG, of_layers(&error)))?;
+        let model = LanguageModel::new(source.config.clone())
+            .map_err(|error| model_file_error(folder, CONFIG, layer_error_message(&error)))?;
         let precision = precision.unwrap_or_else(|| config.precision());
         let names = Names { tensors: &source.tensors, prefix: source.prefix };
         let params = Weights::read(folder)?.params(names, model.layout(), precision)?;
@@ -173,13 +173,14 @@ impl TranslatorCheckpoint {
     /// # Errors
     /// If a file is missing or damaged, does not fit the others, or asks for what this version does not have.
     pub fn read(folder: &Path, precision: Option<Precision>) -> Result<TranslatorCheckpoint> {
-        read_snapshot(folder, |folder| TranslatorCheckpoint::of_snapshot(folder, precision))
+        with_snapshot(folder, |folder| TranslatorCheckpoint::of_snapshot(folder, precision))
     }
 
     pub(crate) fn of_snapshot(folder: &Snapshot, precision: Option<Precision>) -> Result<TranslatorCheckpoint> {
         let config = Config::read(folder)?;
         let source = translator_of(folder, &config)?;
-        let model = Translator::new(source.config.clone()).map_err(|error| fault(folder, CONFIG, of_layers(&error)))?;
+        let model = Translator::new(source.config.clone())
+            .map_err(|error| model_file_error(folder, CONFIG, layer_error_message(&error)))?;
         let precision = precision.unwrap_or_else(|| config.precision());
         let names = Names { tensors: &source.tensors, prefix: "" };
         let params = Weights::read(folder)?.params(names, model.layout(), precision)?;

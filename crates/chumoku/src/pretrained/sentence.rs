@@ -2,7 +2,7 @@
 
 use super::files;
 use super::weights::dense_matrix;
-use crate::model_folder::{MODULES, Module, Snapshot, fault};
+use crate::model_folder::{MODULES, SentenceModule, Snapshot, model_file_error};
 use crate::nn::Pooling;
 use crate::{Result, tr};
 use serde::Deserialize;
@@ -91,14 +91,14 @@ impl Sentence {
             trims: true,
             is_said: false,
         };
-        let Some(modules) = files::optional_json::<Vec<Module>>(folder, MODULES)? else { return Ok(sentence) };
+        let Some(modules) = files::optional_json::<Vec<SentenceModule>>(folder, MODULES)? else { return Ok(sentence) };
         (sentence.is_said, sentence.normalize) = (true, false);
         let mut columns = width;
         // Static vectors are pooled where they are looked up.
-        let is_static = modules.first().is_some_and(|module| module.is_static());
+        let is_static = modules.first().is_some_and(|module| module.is_static_embedding());
         let rest = if is_static { 1 } else { 2 };
-        for (step, Module { path, kind }) in modules.iter().enumerate() {
-            let place = folder.below(check_path(folder, path)?);
+        for (step, SentenceModule { path, kind }) in modules.iter().enumerate() {
+            let place = folder.subfolder(check_path(folder, path)?);
             match (step, kind.rsplit('.').next().unwrap_or_default()) {
                 (0, "Transformer") => {
                     let limit: Limit = files::optional_json(&place, "sentence_bert_config.json")?.unwrap_or_default();
@@ -120,7 +120,7 @@ impl Sentence {
                         "expected Transformer, Pooling, then Dense and Normalize, found \"{kind}\" at step {step}",
                         "Transformer、Pooling、続いて Dense と Normalize が必要ですが、{step} 番に \"{kind}\" があります"
                     );
-                    return Err(fault(folder, MODULES, problem));
+                    return Err(model_file_error(folder, MODULES, problem));
                 }
             }
         }
@@ -130,10 +130,10 @@ impl Sentence {
 
 /// The folder inside of this one that holds the encoder's files, if `modules.json` names one.
 pub(crate) fn folder_of_encoder(folder: &Snapshot) -> Result<Option<Snapshot>> {
-    let modules: Option<Vec<Module>> = files::optional_json(folder, MODULES)?;
-    let Some([Module { path, .. }, ..]) = modules.as_deref() else { return Ok(None) };
+    let modules: Option<Vec<SentenceModule>> = files::optional_json(folder, MODULES)?;
+    let Some([SentenceModule { path, .. }, ..]) = modules.as_deref() else { return Ok(None) };
     let path = check_path(folder, path)?;
-    Ok((!path.is_empty() && path != ".").then(|| folder.below(path)))
+    Ok((!path.is_empty() && path != ".").then(|| folder.subfolder(path)))
 }
 
 fn check_path<'a>(folder: &Snapshot, path: &'a str) -> Result<&'a str> {
@@ -144,7 +144,7 @@ fn check_path<'a>(folder: &Snapshot, path: &'a str) -> Result<&'a str> {
         "expected paths to be names of folders in this one, found \"{path}\"",
         "path: このフォルダの中のフォルダ名が必要ですが、\"{path}\" です"
     );
-    Err(fault(folder, MODULES, problem))
+    Err(model_file_error(folder, MODULES, problem))
 }
 
 /// How a folder of pooling's settings pools.
@@ -156,7 +156,7 @@ fn pooling(folder: &Snapshot) -> Result<Vec<Pooling>> {
             "include_prompt: pooling that leaves prompts out is not here; expected true",
             "include_prompt: プロンプトを除くプーリングはありません。true が必要です"
         );
-        return Err(fault(folder, CONFIG, problem));
+        return Err(model_file_error(folder, CONFIG, problem));
     }
     // In the order in which sentence-transformers puts them side by side.
     let known = [
@@ -172,21 +172,27 @@ fn pooling(folder: &Snapshot) -> Result<Vec<Pooling>> {
     for (flag, name, pooling) in known {
         if is_on(flag) || named == Some(name) {
             found.push(pooling.ok_or_else(|| {
-                fault(folder, CONFIG, tr!("{flag}: this pooling is not here", "{flag}: このプーリングはありません"))
+                model_file_error(
+                    folder,
+                    CONFIG,
+                    tr!("{flag}: this pooling is not here", "{flag}: このプーリングはありません"),
+                )
             })?);
         }
     }
     match found.is_empty() {
         false => Ok(found),
-        true => {
-            Err(fault(folder, CONFIG, tr!("expected a kind of pooling, found none", "プーリングの種類がありません")))
-        }
+        true => Err(model_file_error(
+            folder,
+            CONFIG,
+            tr!("expected a kind of pooling, found none", "プーリングの種類がありません"),
+        )),
     }
 }
 
 fn dense(folder: &Snapshot, inputs: usize) -> Result<Dense> {
     let config: DenseConfig = files::json(folder, CONFIG)?;
-    let fault = |problem: String| fault(folder, CONFIG, problem);
+    let fault = |problem: String| model_file_error(folder, CONFIG, problem);
     if config.in_features != inputs {
         let found = config.in_features;
         return Err(fault(tr!(

@@ -3,8 +3,8 @@
 use super::config::Config;
 use super::files;
 use super::weights::Weights;
-use crate::model_folder::{CONFIG, MODEL2VEC, Snapshot, WEIGHTS, fault};
-use crate::of_layers::of_layers;
+use crate::layer_errors::layer_error_message;
+use crate::model_folder::{CONFIG, MODEL2VEC, Snapshot, WEIGHTS, model_file_error};
 use crate::{Error, Result, tr};
 use chumoku_nn::pretrained::{PretrainedEncoder, StaticEmbeddingConfig};
 
@@ -35,9 +35,11 @@ pub(crate) fn static_vectors(folder: &Snapshot) -> Result<Option<PretrainedEncod
         _ => None,
     });
     match table {
-        Some(table) => table.encoder().map(Some).map_err(|error| fault(folder, WEIGHTS, of_layers(&error))),
+        Some(table) => {
+            table.encoder().map(Some).map_err(|error| model_file_error(folder, WEIGHTS, layer_error_message(&error)))
+        }
         None if !has_config => Ok(None),
-        None => Err(fault(
+        None => Err(model_file_error(
             folder,
             WEIGHTS,
             tr!(

@@ -1,7 +1,7 @@
 //! The folder's tokenizer, and how long a text may be.
 
 use super::files;
-use crate::model_folder::{Snapshot, TOKENIZER, TOKENIZER_CONFIG, fault};
+use crate::model_folder::{Snapshot, TOKENIZER, TOKENIZER_CONFIG, model_file_error};
 use crate::text::{PretrainedTokenizer, WordPieceOptions};
 use crate::{Result, tr};
 use chumoku_kernels::parallel;
@@ -31,7 +31,7 @@ pub(crate) fn read_tokenizer(folder: &Snapshot, vocab_size: usize) -> Result<Pre
     let (name, tokenizer) = if files::has(folder, TOKENIZER) {
         (TOKENIZER, PretrainedTokenizer::read(&files::find(folder, TOKENIZER)?.0)?)
     } else if class.starts_with("BertJapanese") {
-        return Err(fault(folder, TOKENIZER, needs_mecab(class)));
+        return Err(model_file_error(folder, TOKENIZER, needs_mecab(class)));
     } else if files::has(folder, WORD_PIECES) {
         let mut options = WordPieceOptions::default();
         if let Some(settings) = &settings {
@@ -41,16 +41,16 @@ pub(crate) fn read_tokenizer(folder: &Snapshot, vocab_size: usize) -> Result<Pre
         }
         (WORD_PIECES, PretrainedTokenizer::read_word_pieces(&files::find(folder, WORD_PIECES)?.0, options)?)
     } else {
-        return Err(fault(folder, TOKENIZER, missing(folder)));
+        return Err(model_file_error(folder, TOKENIZER, missing(folder)));
     };
-    let ids = tokenizer.end_of_ids();
+    let ids = tokenizer.id_bound();
     if ids > vocab_size {
         let problem = tr!(
             "has tokens up to number {}, and the model has a vector for {vocab_size}; it belongs to another model",
             "トークンの番号は {} までありますが、モデルのベクトルは {vocab_size} 個です。別のモデルのファイルです",
             ids - 1
         );
-        return Err(fault(folder, name, problem));
+        return Err(model_file_error(folder, name, problem));
     }
     Ok(tokenizer)
 }

@@ -5,7 +5,7 @@ use super::config::translator_of;
 use super::generator::Ids;
 use super::tokenizer::{read_limit, read_tokenizer};
 use super::{TranslatorCheckpoint, files};
-use crate::model_folder::{CONFIG, GENERATION, SOURCE_TOKENIZER, Snapshot, TOKENIZER_CONFIG, fault};
+use crate::model_folder::{CONFIG, GENERATION, SOURCE_TOKENIZER, Snapshot, TOKENIZER_CONFIG, model_file_error};
 use crate::text::{PretrainedTokenizer, TextTokenizer};
 use crate::{Result, tr};
 use chumoku_kernels::Precision;
@@ -77,7 +77,7 @@ impl PublishedTranslator {
                 "separate_vocabs: this version reads translators with one vocabulary for both sides",
                 "separate_vocabs: この版で読めるのは、原文と訳文で語彙が共通の翻訳モデルです"
             );
-            return Err(fault(folder, TOKENIZER_CONFIG, problem));
+            return Err(model_file_error(folder, TOKENIZER_CONFIG, problem));
         }
         let (source, target) = tokenizers(folder, vocab_size)?;
         let of_generation: Generation = files::optional_json(folder, GENERATION)?.unwrap_or_default();
@@ -106,7 +106,7 @@ fn tokenizers(folder: &Snapshot, vocab_size: usize) -> Result<(Option<TextTokeni
         let vocabulary = files::find(folder, VOCABULARY)?.0;
         let of = |name: &str| -> Result<TextTokenizer> {
             let tokenizer = TextTokenizer::read_marian(&files::find(folder, name)?.0, &vocabulary)?;
-            check_ids(folder, VOCABULARY, tokenizer.end_of_ids(), vocab_size)?;
+            check_ids(folder, VOCABULARY, tokenizer.id_bound(), vocab_size)?;
             Ok(tokenizer)
         };
         return Ok((Some(of(PIECES[0])?), of(PIECES[1])?));
@@ -118,15 +118,15 @@ fn tokenizers(folder: &Snapshot, vocab_size: usize) -> Result<(Option<TextTokeni
             "このファイルがありません。公開されている翻訳モデルの source.spm、target.spm、vocab.json か、tokenizer.json が\
              必要です"
         );
-        return Err(fault(folder, missing, problem));
+        return Err(model_file_error(folder, missing, problem));
     }
-    let target = TextTokenizer::of_pretrained(read_tokenizer(folder, vocab_size)?)?;
+    let target = TextTokenizer::from_pretrained(read_tokenizer(folder, vocab_size)?)?;
     if !files::has(folder, SOURCE_TOKENIZER) {
         return Ok((None, target));
     }
     let source = PretrainedTokenizer::read(&files::find(folder, SOURCE_TOKENIZER)?.0)?;
-    check_ids(folder, SOURCE_TOKENIZER, source.end_of_ids(), vocab_size)?;
-    Ok((Some(TextTokenizer::of_pretrained(source)?), target))
+    check_ids(folder, SOURCE_TOKENIZER, source.id_bound(), vocab_size)?;
+    Ok((Some(TextTokenizer::from_pretrained(source)?), target))
 }
 
 /// Of the files that a translator is published with, one that is not there, where nothing else can take its place.
@@ -147,7 +147,7 @@ fn check_ids(folder: &Snapshot, name: &str, ids: usize, vocab_size: usize) -> Re
         "トークンの番号は {} までありますが、モデルのベクトルは {vocab_size} 個です。別のモデルのファイルです",
         ids - 1
     );
-    Err(fault(folder, name, problem))
+    Err(model_file_error(folder, name, problem))
 }
 
 fn writing(
@@ -157,7 +157,7 @@ fn writing(
     vocab_size: usize,
     positions: usize,
 ) -> Result<Writing> {
-    let wrong = |problem: String| Err(fault(folder, CONFIG, problem));
+    let wrong = |problem: String| Err(model_file_error(folder, CONFIG, problem));
     if of_generation.forced_bos_token_id.or(of_model.forced_bos_token_id).is_some() {
         return wrong(tr!(
             "forced_bos_token_id: this version does not read translators that force a first token",

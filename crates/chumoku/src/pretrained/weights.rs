@@ -1,11 +1,11 @@
 //! Weights as safetensors: one file, or shards with their index; F32, F16 and BF16.
 
 use super::files;
-use crate::model_folder::{Snapshot, Tensors, WEIGHTS, f32_bytes, fault, no_tensor};
-use crate::params::{Layout, Params};
+use crate::model_folder::{Snapshot, Tensors, WEIGHTS, f32_bytes, missing_tensor_message, model_file_error};
+use crate::params::{ParamLayout, Params};
 use crate::{Error, Result, failpoint, memory, tr};
 use chumoku_kernels::{Precision, bf16, f16, parallel};
-use chumoku_nn::pretrained::Source;
+use chumoku_nn::pretrained::TensorSource;
 use safetensors::tensor::{Metadata, TensorInfo};
 use safetensors::{Dtype, SafeTensorError};
 use serde::Deserialize;
@@ -86,7 +86,7 @@ impl Shard {
         let unsound = |error: SafeTensorError| {
             let problem =
                 tr!("not a sound safetensors file: {error}", "safetensors ファイルとして正しくありません: {error}");
-            fault(folder, name, problem)
+            model_file_error(folder, name, problem)
         };
         let mut length = [0; 8];
         if bytes < 8 {
@@ -108,7 +108,7 @@ impl Shard {
         if header.data_len() as u64 != bytes - start {
             return Err(unsound(SafeTensorError::MetadataIncompleteBuffer));
         }
-        folder.check(name, header.metadata().as_ref())?;
+        folder.check_generation(name, header.metadata().as_ref())?;
         Ok(Shard { name: name.to_owned(), path, file, header, start })
     }
 }
@@ -162,7 +162,7 @@ impl Weights {
             });
         }
         if !files::has(folder, INDEX) {
-            return Err(fault(folder, WEIGHTS, missing(folder)));
+            return Err(model_file_error(folder, WEIGHTS, missing(folder)));
         }
         let Index { weight_map } = files::json(folder, INDEX)?;
         let shards: BTreeSet<&String> = weight_map.values().collect();
@@ -171,7 +171,7 @@ impl Weights {
                 "expected names of files in this folder, found \"{name}\"",
                 "このフォルダのファイル名が必要ですが、\"{name}\" です"
             );
-            return Err(fault(folder, INDEX, problem));
+            return Err(model_file_error(folder, INDEX, problem));
         }
         let shards = shards.into_iter().map(|name| Shard::open(folder, name)).collect::<Result<_>>()?;
         Ok(Weights { folder: folder.to_path_buf(), shards, index: Some(weight_map) })
@@ -183,7 +183,7 @@ impl Weights {
     }
 
     fn fault(&self, name: &str, problem: String) -> crate::Error {
-        fault(&self.folder, name, problem)
+        model_file_error(&self.folder, name, problem)
     }
 
     /// All tensors, each where the index says.
@@ -202,7 +202,7 @@ impl Weights {
             }
         }
         if let Some((name, file)) = self.index.iter().flatten().find(|(name, _)| !found.contains_key(*name)) {
-            return Err(self.fault(file, no_tensor(name)));
+            return Err(self.fault(file, missing_tensor_message(name)));
         }
         Ok(found)
     }
@@ -212,7 +212,12 @@ impl Weights {
     /// # Errors
     /// If a tensor is missing, has another shape or type or numbers that are not finite, or belongs to no part of such a
     /// model.
-    pub(crate) fn params(&self, names: Names<'_>, layout: &Arc<Layout>, precision: Precision) -> Result<Params<f32>> {
+    pub(crate) fn params(
+        &self,
+        names: Names<'_>,
+        layout: &Arc<ParamLayout>,
+        precision: Precision,
+    ) -> Result<Params<f32>> {
         let mut params = self.fill(names, |_| Role::Needed, layout, Params::zeros)?;
         params.set_precision(precision);
         Ok(params)
@@ -227,12 +232,12 @@ impl Weights {
         &self,
         names: Names<'_>,
         role: impl Fn(&str) -> Role,
-        layout: &Arc<Layout>,
-        start: impl FnOnce(&Arc<Layout>) -> Params<f32>,
+        layout: &Arc<ParamLayout>,
+        start: impl FnOnce(&Arc<ParamLayout>) -> Params<f32>,
     ) -> Result<Params<f32>> {
         let found = self.tensors()?;
         let prefix = names.prefix_in(&found);
-        let sources: HashMap<&str, &Source> =
+        let sources: HashMap<&str, &TensorSource> =
             names.tensors.iter().map(|(name, source)| (name.as_str(), source)).collect();
         let mut used = HashSet::new();
         let mut missing = Vec::new();
@@ -289,7 +294,7 @@ impl Weights {
             return Err(self.fault(&self.shards[0].name, problem));
         }
         let numbers: usize = plan.iter().map(|(range, ..)| range.len()).sum();
-        if let Some([needed, free]) = memory::lacking((size_of::<f32>() * numbers) as f64) {
+        if let Some([needed, free]) = memory::shortage((size_of::<f32>() * numbers) as f64) {
             let problem = tr!(
                 "the weights take {needed} in f32, and {free} of memory are free",
                 "重みは f32 で {needed} になりますが、空きメモリは {free} です"
@@ -303,7 +308,7 @@ impl Weights {
             for (name, place) in parts {
                 let (part, rest) = to.split_at_mut(place.len());
                 self.copy(name, place, part)?;
-                if let (Source::Transposed(_), &[rows, columns]) = (source, &place.info.shape[..]) {
+                if let (TensorSource::Transposed(_), &[rows, columns]) = (source, &place.info.shape[..]) {
                     transpose(part, [rows, columns]);
                 }
                 to = rest;
@@ -345,8 +350,8 @@ impl Weights {
 }
 
 /// Parameters as tensors under the names that a table has for them: what [`Weights::fill`] reads.
-pub(super) fn published(params: &Params<f32>, sources: &[(String, Source)]) -> Tensors {
-    let sources: HashMap<&str, &Source> = sources.iter().map(|(name, source)| (name.as_str(), source)).collect();
+pub(super) fn published(params: &Params<f32>, sources: &[(String, TensorSource)]) -> Tensors {
+    let sources: HashMap<&str, &TensorSource> = sources.iter().map(|(name, source)| (name.as_str(), source)).collect();
     let mut tensors = Tensors::new();
     for (ours, shape, range) in params.layout().iter() {
         let Some(source) = sources.get(ours) else {
@@ -356,7 +361,7 @@ pub(super) fn published(params: &Params<f32>, sources: &[(String, Source)]) -> T
         for (name, shape_there) in source.names().iter().zip(source.shapes(shape)) {
             let (part, rest) = numbers.split_at(shape_there.iter().product());
             let bytes = match (source, shape) {
-                (Source::Transposed(_), &[rows, columns]) => {
+                (TensorSource::Transposed(_), &[rows, columns]) => {
                     let mut part = part.to_vec();
                     transpose(&mut part, [rows, columns]);
                     f32_bytes(&part)
@@ -382,7 +387,7 @@ fn transpose(matrix: &mut [f32], [rows, columns]: [usize; 2]) {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Names<'a> {
     /// Each of our parameters, and where its numbers lie.
-    pub(crate) tensors: &'a [(String, Source)],
+    pub(crate) tensors: &'a [(String, TensorSource)],
     /// What stands before the names of all tensors but those of a head.
     pub(crate) prefix: &'a str,
 }
@@ -451,7 +456,7 @@ pub(crate) fn dense_matrix(folder: &Snapshot, [outputs, inputs]: [usize; 2], bia
     let weights = Weights::read(folder)?;
     let found = weights.tensors()?;
     let get = |name: &str, shape: &[usize]| {
-        let Some(&place) = found.get(name) else { return Err(weights.fault(WEIGHTS, no_tensor(name))) };
+        let Some(&place) = found.get(name) else { return Err(weights.fault(WEIGHTS, missing_tensor_message(name))) };
         weights.check_shapes(&[(&name.to_owned(), place)], &[shape.to_vec()])?;
         let mut to = vec![0.0; place.len()];
         weights.copy(name, place, &mut to)?;

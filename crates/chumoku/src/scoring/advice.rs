@@ -2,7 +2,7 @@
 
 use super::Scores;
 use super::resample::{Judged, macro_f1_gain};
-use crate::lang::wording::quoted;
+use crate::lang::wording::quote;
 use crate::tr;
 use serde::Serialize;
 
@@ -116,7 +116,7 @@ impl Advice {
 
 /// The advice where nothing that was trained has a higher macro-F1 than the most frequent class.
 fn none_is_better(rows: usize, most_frequent: &str) -> String {
-    let most_frequent = quoted(most_frequent);
+    let most_frequent = quote(most_frequent);
     tr!(
         "Advice: on these {rows} rows nothing that was trained is better than always answering {most_frequent}; more \
          rows of the other classes would help.",
@@ -137,7 +137,7 @@ pub(crate) fn of_ngrams_alone(ngrams: &Scores, majority: &Scores, most_frequent:
     let wrong = 1.0 - ngrams.accuracy;
     let percent = 100.0 * wrong;
     if let Some(class) = ngrams.weakest().filter(|_| wrong <= LITTLE) {
-        let (name, of) = (quoted(&class.label), class.rows);
+        let (name, of) = (quote(&class.label), class.rows);
         let found = (class.recall * of as f64).round();
         return tr!(
             "Advice: {percent:.1} % of these {rows} rows are wrong, but only {found} of {of} of {name} are found. More rows of \

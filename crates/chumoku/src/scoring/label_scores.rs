@@ -240,7 +240,7 @@ fn interval(rows: &[Counts], seed: u64) -> [f64; 2] {
 
 /// Labels by falling probability, the first of equals first.
 pub(crate) fn ranked(p: &[f32]) -> Vec<usize> {
-    sorting::falling(p)
+    sorting::argsort_descending(p)
 }
 
 fn precision_at(probabilities: &[Vec<f32>], truth: &[Vec<u32>], count: usize) -> f64 {
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn levels_are_scored_by_themselves() {
         let labels = ["a", "a/x", "a/y", "b"].map(String::from);
-        let tree = crate::hierarchy::Paths::Separator("/".into()).hierarchy(&labels).unwrap();
+        let tree = crate::hierarchy::HierarchySource::Separator("/".into()).build(&labels).unwrap();
         let truth = [vec![0, 1], vec![0, 2], vec![3], vec![0, 1]];
         let predicted = [vec![0, 1], vec![0, 1], vec![], vec![0, 3]];
         let scores = LabelScores::of(&truth, &predicted, None, &labels, 1).at_levels(Some(&tree));

@@ -96,7 +96,7 @@ pub(crate) fn of_log_p(
 ) -> (Scores, Vec<u32>) {
     let answer = |row: &Vec<f32>| match hierarchy {
         None => largest(row),
-        Some(tree) => tree.answer(&row.iter().map(|x| x.exp()).collect::<Vec<f32>>()) as u32,
+        Some(tree) => tree.predict(&row.iter().map(|x| x.exp()).collect::<Vec<f32>>()) as u32,
     };
     let predicted = answered.unwrap_or_else(|| log_p.iter().map(answer).collect());
     let loss = mean_loss(&log_p, &rows.labels, None);

@@ -143,7 +143,7 @@ fn levels(truth: &[f64], predicted: &[f64], scale: &NumberScale) -> Vec<LevelSco
             rows: of.len(),
             mean_prediction: mean(&|p| p),
             mean_absolute_error: mean(&|p| (p - level).abs()),
-            exact: mean(&|p| f64::from(u8::from(scale.nearest(p) == bin))),
+            exact: mean(&|p| f64::from(u8::from(scale.nearest_level(p) == bin))),
         }
     };
     scale.values.iter().enumerate().map(of_level).collect()
@@ -167,7 +167,7 @@ pub(crate) fn pearson(a: &[f64], b: &[f64]) -> f64 {
 
 /// The rank of each number from 0; equal ones share their mean.
 fn ranks(numbers: &[f64]) -> Vec<f64> {
-    let order = sorting::indices(numbers.len(), &|a, b| numbers[a].total_cmp(&numbers[b]));
+    let order = sorting::argsort_by(numbers.len(), &|a, b| numbers[a].total_cmp(&numbers[b]));
     let mut ranks = vec![0.0; numbers.len()];
     let mut at = 0;
     for run in order.chunk_by(|&a, &b| numbers[a] == numbers[b]) {
@@ -203,7 +203,7 @@ mod tests {
     fn figures_are_those_of_their_definitions() {
         let truth = [1.0, 2.0, 3.0, 4.0, 4.0];
         let predicted = [1.5, 1.0, 3.25, 4.0, 5.0];
-        let scale = NumberScale::of(&truth);
+        let scale = NumberScale::fit(&truth);
         let estimate = |p: f64, half: f64| Estimate { score: p, low: p - half, high: p + half };
         let estimates = [0.5, 0.5, 0.5, 0.0, 2.0];
         let estimates: Vec<Estimate> = predicted.iter().zip(estimates).map(|(&p, half)| estimate(p, half)).collect();
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn nothing_is_divided_by_nothing() {
-        let scale = NumberScale::of(&[1.0, 2.0]);
+        let scale = NumberScale::fit(&[1.0, 2.0]);
         let none = NumberScores::of(&[], &[], Some(&[]), &scale, 1);
         assert_eq!((none.mean_absolute_error, none.r2, none.pearson, none.coverage), (0.0, 0.0, 0.0, Some(0.0)));
         // A number that is no level is in none of them.

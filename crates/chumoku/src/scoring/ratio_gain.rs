@@ -1,7 +1,7 @@
 //! By how much one predictor is better than another in a figure that is a ratio of sums over rows: micro-F1, the F1 of spans, a mean.
 
 use super::resample::middle;
-use crate::data::normalise;
+use crate::data::normalize;
 use chumoku_kernels::{Philox, parallel};
 use std::collections::HashMap;
 
@@ -26,7 +26,7 @@ pub(crate) fn ratio_gain(rows: &[Parts], texts: &[&str], seed: u64) -> (f64, [f6
     let mut whole = Parts::default();
     for (row, parts) in rows.iter().enumerate() {
         add(&mut whole, parts);
-        let key = texts.get(row).map(|text| normalise(text)).unwrap_or_else(|| row.to_string());
+        let key = texts.get(row).map(|text| normalize(text)).unwrap_or_else(|| row.to_string());
         let number = *numbers.entry(key).or_insert(groups.len());
         match groups.get_mut(number) {
             Some(group) => add(group, parts),

@@ -19,7 +19,7 @@
 //! The tests simulate how often intervals cover the truth, for balanced and for rare classes.
 
 use super::beta::share_limits;
-use crate::data::normalise;
+use crate::data::normalize;
 use crate::sorting;
 use chumoku_kernels::{Philox, parallel};
 use std::collections::HashMap;
@@ -123,13 +123,13 @@ impl<const N: usize> Population<N> {
                 tally.add(class as usize, answer as usize, 1.0);
             }
             match texts.get(row) {
-                Some(text) => *found.entry((normalise(text), class, answers)).or_default() += 1.0,
+                Some(text) => *found.entry((normalize(text), class, answers)).or_default() += 1.0,
                 None => groups.push(Group { class, predicted: answers, rows: 1.0 }),
             }
         }
         groups.extend(found.into_iter().map(|((_, class, predicted), rows)| Group { class, predicted, rows }));
         // The order in which they were found is not fixed; groups that are alike in all of this are the same to a draw.
-        sorting::by(&mut groups, |a, b| {
+        sorting::sort_by(&mut groups, |a, b| {
             (a.class, a.predicted).cmp(&(b.class, b.predicted)).then(a.rows.total_cmp(&b.rows))
         });
         let starts =

@@ -1,10 +1,10 @@
 //! Texts and their answers.
 
 use super::Judged;
-use crate::data::{Example, LabelledText, ScoredText};
+use crate::data::{Example, MultiLabelExample, ScoreExample};
 use crate::hierarchy::Hierarchy;
-use crate::ngram::Answer;
-use crate::number::{Measured, NumberScale};
+use crate::ngram::NgramTarget;
+use crate::number::{NumberLabel, NumberScale};
 use std::collections::HashMap;
 
 /// Texts and their answers: a class each, any number of labels each (`A = Vec<u32>`), or a number each
@@ -25,7 +25,7 @@ impl<A> Default for Rows<A> {
     }
 }
 
-impl<A: Answer> Rows<A> {
+impl<A: NgramTarget> Rows<A> {
     /// Number of rows.
     pub fn len(&self) -> usize {
         self.texts.len()
@@ -105,9 +105,9 @@ impl Rows {
 
 impl Rows<Vec<u32>> {
     /// Rows of examples; labels that are not in `labels` are left out.
-    pub fn of_sets<'a>(examples: impl IntoIterator<Item = &'a LabelledText>, labels: &[String]) -> Rows<Vec<u32>> {
+    pub fn of_sets<'a>(examples: impl IntoIterator<Item = &'a MultiLabelExample>, labels: &[String]) -> Rows<Vec<u32>> {
         let numbers = numbers(labels);
-        let row = |example: &LabelledText| {
+        let row = |example: &MultiLabelExample| {
             let mut found: Vec<u32> =
                 example.labels.iter().filter_map(|label| numbers.get(label.as_str()).copied()).collect();
             found.sort_unstable();
@@ -121,16 +121,19 @@ impl Rows<Vec<u32>> {
     /// The same with the labels above theirs, where labels stand in a tree.
     pub(crate) fn closed(mut self, tree: Option<&Hierarchy>) -> Self {
         if let Some(tree) = tree {
-            self.labels.iter_mut().for_each(|labels| *labels = tree.closed(labels));
+            self.labels.iter_mut().for_each(|labels| *labels = tree.with_ancestors(labels));
         }
         self
     }
 }
 
-impl Rows<Measured> {
+impl Rows<NumberLabel> {
     /// Rows of examples on a scale.
-    pub fn of_scores<'a>(examples: impl IntoIterator<Item = &'a ScoredText>, scale: &NumberScale) -> Rows<Measured> {
-        let row = |example: &ScoredText| (example.text.clone(), scale.measured(example.score));
+    pub fn of_scores<'a>(
+        examples: impl IntoIterator<Item = &'a ScoreExample>,
+        scale: &NumberScale,
+    ) -> Rows<NumberLabel> {
+        let row = |example: &ScoreExample| (example.text.clone(), scale.label(example.score));
         let (texts, labels) = examples.into_iter().map(row).unzip();
         Rows { texts, labels, weights: None }
     }

@@ -4,7 +4,7 @@ use super::quick::quick_scores;
 use super::resample::{Intervals, Judged, intervals};
 use super::sureness::Sureness;
 use super::tree_scores::TreeScores;
-use crate::lang::harmless;
+use crate::lang::sanitize;
 use serde::{Deserialize, Serialize};
 
 /// Precision, recall and F1 of one class.
@@ -142,8 +142,8 @@ impl Scores {
 fn short(name: &str) -> String {
     const MOST: usize = 40;
     match name.char_indices().nth(MOST) {
-        Some((end, _)) => harmless(&name[..end]) + "…",
-        None => harmless(name),
+        Some((end, _)) => sanitize(&name[..end]) + "…",
+        None => sanitize(name),
     }
 }
 

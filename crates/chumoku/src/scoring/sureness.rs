@@ -31,7 +31,7 @@ impl Sureness {
         for class in 0..classes {
             let mut rows: Vec<(f32, bool)> =
                 log_p.iter().zip(truth).map(|(p, &t)| (p[class], t as usize == class)).collect();
-            sorting::by(&mut rows, |a, b| b.0.total_cmp(&a.0));
+            sorting::sort_by(&mut rows, |a, b| b.0.total_cmp(&a.0));
             areas.extend(area(&rows));
         }
         if areas.is_empty() {
@@ -70,7 +70,7 @@ fn calibration_error(log_p: &[Vec<f32>], truth: &[u32]) -> f64 {
         (f64::from(p[class as usize]).exp(), class == t)
     };
     let mut rows: Vec<(f64, bool)> = log_p.iter().zip(truth).map(of_row).collect();
-    sorting::by(&mut rows, |a, b| a.0.total_cmp(&b.0));
+    sorting::sort_by(&mut rows, |a, b| a.0.total_cmp(&b.0));
     let bin = |i: usize| &rows[i * rows.len() / BINS..(i + 1) * rows.len() / BINS];
     let gap = |rows: &[(f64, bool)]| rows.iter().map(|&(p, right)| p - f64::from(u8::from(right))).sum::<f64>().abs();
     (0..BINS).map(|i| gap(bin(i))).sum::<f64>() / rows.len().max(1) as f64

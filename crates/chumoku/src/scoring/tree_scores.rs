@@ -51,7 +51,7 @@ impl TreeScores {
         let mut shared_of: HashMap<(u32, u32), usize> = HashMap::new();
         let (mut both, mut of_truth, mut of_predicted) = (0, 0, 0);
         for (&truth, &predicted) in truth.iter().zip(predicted) {
-            let count = || tree.shared(truth as usize, predicted as usize);
+            let count = || tree.shared_levels(truth as usize, predicted as usize);
             let shared = *shared_of.entry((truth, predicted)).or_insert_with(count);
             first_wrong.iter_mut().skip(shared).take(1).for_each(|count| *count += 1);
             let [there, found] = [truth, predicted].map(|class| tree.path(class as usize).len());
@@ -64,7 +64,7 @@ impl TreeScores {
             let mut at_level = |classes: &[u32]| -> Vec<u32> {
                 let number = |class: &u32| {
                     let next = numbers.len() as u32;
-                    *numbers.entry(tree.at_level(*class as usize, at + 1)).or_insert(next)
+                    *numbers.entry(tree.node_at_level(*class as usize, at + 1)).or_insert(next)
                 };
                 classes.iter().map(number).collect()
             };
@@ -73,7 +73,7 @@ impl TreeScores {
             let (accuracy, macro_f1) = quick_scores(&truth, &predicted, nodes);
             let found = intervals(&Judged { truth: &truth, predicted: &predicted, texts }, nodes, seed);
             let Intervals { accuracy: accuracy_interval, macro_f1: macro_f1_interval } = found;
-            let (level, nodes) = (at + 1, tree.nodes_at(at + 1));
+            let (level, nodes) = (at + 1, tree.count_at_level(at + 1));
             TreeLevel { level, nodes, accuracy, accuracy_interval, macro_f1, macro_f1_interval, first_wrong }
         };
         TreeScores {
@@ -88,12 +88,12 @@ impl TreeScores {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hierarchy::Paths;
+    use crate::hierarchy::HierarchySource;
 
     #[test]
     fn figures_by_hand() {
         let labels = ["a", "a/x", "a/y", "b/x"].map(String::from);
-        let tree = Paths::Separator("/".into()).hierarchy(&labels).unwrap();
+        let tree = HierarchySource::Separator("/".into()).build(&labels).unwrap();
         let truth = [1, 1, 2, 3, 0, 3];
         let predicted = [1, 2, 2, 1, 1, 3];
         let scores = TreeScores::of(&tree, &Judged { truth: &truth, predicted: &predicted, texts: &[] }, 1);

@@ -8,7 +8,7 @@
 //! - `npz`: NumPy's `.npz`
 //! - `safetensors`: `.safetensors`
 
-use crate::lang::{doing as doing_of, lang, system};
+use crate::lang::{action as doing_of, lang, system_message};
 
 mod npy;
 mod npz;
@@ -17,7 +17,7 @@ mod safetensors;
 mod tests;
 
 use crate::data::DataError;
-use crate::output::{AtomicOutput, Inputs};
+use crate::output::{AtomicOutput, InputFiles};
 use crate::tr;
 use chumoku_kernels::{bf16, f16};
 use ndarray::{ArrayD, IxDyn};
@@ -152,7 +152,7 @@ pub struct TensorFile {
 #[non_exhaustive]
 pub enum TensorError {
     /// It could not be read.
-    #[error("{}", tr!("{}: {}: {}", "{}: {}に失敗しました: {}", path.display(), doing_of(doing), system(source)))]
+    #[error("{}", tr!("{}: {}: {}", "{}: {}に失敗しました: {}", path.display(), doing_of(doing), system_message(source)))]
     Io {
         /// The file.
         path: PathBuf,
@@ -197,7 +197,7 @@ impl TensorError {
     pub(crate) fn system(&self) -> Option<&io::Error> {
         match self {
             TensorError::Io { source, .. } => Some(source),
-            TensorError::Output(error) => error.system(),
+            TensorError::Output(error) => error.system_error(),
             _ => None,
         }
     }
@@ -288,7 +288,7 @@ impl TensorFile {
         result.map_err(|fault| match fault {
             Fault::Damaged(problem) => TensorError::Damaged { path: path.to_owned(), format: name, problem },
             Fault::Tensor(name, problem) => {
-                TensorError::Tensor { path: path.to_owned(), name: crate::lang::clean(&name), problem }
+                TensorError::Tensor { path: path.to_owned(), name: crate::lang::show_controls(&name), problem }
             }
         })
     }
@@ -304,7 +304,7 @@ impl TensorFile {
     ///
     /// # Errors
     /// If the format has no place for a type or for metadata, the file is one of `inputs`, or the system refuses.
-    pub fn write(&self, path: &Path, inputs: &Inputs) -> Result<(), TensorError> {
+    pub fn write(&self, path: &Path, inputs: &InputFiles) -> Result<(), TensorError> {
         let format = TensorFormat::of(path)?;
         for (name, tensor) in &self.tensors {
             format.check(path, name, tensor)?;

@@ -40,16 +40,16 @@ fn every_type_and_shape_comes_back() {
     for (format, name) in BOTH.into_iter().zip(["a.safetensors", "a.NPZ"]) {
         let path = folder.path().join(name);
         assert_eq!(TensorFormat::of(&path).unwrap(), format);
-        file.write(&path, &Inputs::none()).unwrap();
+        file.write(&path, &InputFiles::empty()).unwrap();
         assert_eq!(TensorFile::read(&path).unwrap(), file, "{name}");
         assert_eq!(std::fs::read(&path).unwrap(), bytes(&file, format), "the same bytes again");
     }
     file.metadata.insert("attributes".into(), "{}".into());
     file.tensors.insert("bf16".into(), tensor(&[1], vec![bf16::EPSILON]));
     let path = folder.path().join("b.safetensors");
-    file.write(&path, &Inputs::none()).unwrap();
+    file.write(&path, &InputFiles::empty()).unwrap();
     assert_eq!(TensorFile::read(&path).unwrap(), file);
-    let error = file.write(&folder.path().join("b.npz"), &Inputs::none()).unwrap_err().to_string();
+    let error = file.write(&folder.path().join("b.npz"), &InputFiles::empty()).unwrap_err().to_string();
     assert!(error.contains("tensor “bf16”") && error.contains("safetensors"), "{error}");
     assert!(!folder.path().join("b.npz").exists());
 }

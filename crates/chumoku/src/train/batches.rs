@@ -1,6 +1,6 @@
 //! Batches of sequences of similar length, counted in tokens, in an order that the seed decides.
 
-use crate::inference::in_order;
+use crate::inference::batches_in_order;
 use crate::sorting;
 use chumoku_kernels::Philox;
 
@@ -18,9 +18,9 @@ pub fn batches(lengths: &[usize], budget: usize, seed: u64, epoch: u64) -> Vec<V
     let mean = lengths.iter().sum::<usize>().div_ceil(lengths.len().max(1)).max(1);
     let stretch = (16 * budget).div_ceil(mean).max(1);
     for part in order.chunks_mut(stretch) {
-        sorting::by_key(part, |&i| lengths[i]);
+        sorting::sort_by_key(part, |&i| lengths[i]);
     }
-    let found = in_order(&order, lengths, budget);
+    let found = batches_in_order(&order, lengths, budget);
     let shuffled = Philox::new(seed, ORDER + epoch).permutation(found.len());
     shuffled.into_iter().map(|i| found[i].clone()).collect()
 }

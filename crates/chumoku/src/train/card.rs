@@ -1,40 +1,40 @@
 //! The report of a run: scores beside the baselines, `metrics.json`, and the model card.
 
-use super::comparison::{name_of_figure, shown_figure};
-use super::names::{network_name, network_sizes};
+use super::comparison::{figure_name, format_figure};
+use super::display_names::{network_name, network_sizes};
 use super::run::plan_json;
-use super::training::held_out;
-use super::{Plan, State, TrainOptions, TrainingData};
+use super::training::held_out_part;
+use super::{Plan, TrainOptions, TrainState, TrainingData};
 use crate::Result;
-use crate::caution::{self, Caution, Step, SureLevels, breach};
-use crate::lang::{lang, markdown};
-use crate::ngram::Answer;
-use crate::nn::Network;
+use crate::abstention::{self, AbstentionCalibration, CoveragePoint, LevelConfidences, guarantee_violation};
+use crate::lang::{escape_markdown, lang};
+use crate::ngram::NgramTarget;
+use crate::nn::BackboneKind;
 use crate::scoring::{Advice, Rows, Scores, TreeScores, largest};
-use crate::text_classifier::{Scored, TextClassifier};
+use crate::text_classifier::{ClassifierScores, TextClassifier};
 use crate::tr;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
 /// Scores on the test rows: of the whole predictor, then of the network, the n-grams and the most frequent class.
-pub(crate) struct Report {
-    pub(crate) whole: Scores,
-    pub(crate) parts: [Scores; 3],
+pub(crate) struct ClassifierReport {
+    pub(crate) ensemble: Scores,
+    pub(crate) members: [Scores; 3],
     /// Of the transformer that would have been trained from scratch, where the network came pretrained.
     pub(crate) from_scratch: Option<Scores>,
     pub(crate) advice: Advice,
     /// Of each row the confidence, and whether the answer is right.
-    pub(crate) sure: Vec<(f32, bool)>,
+    pub(crate) confidences: Vec<(f32, bool)>,
     /// The same of each level, where classes stand in a tree.
-    pub(crate) levels: Vec<SureLevels>,
+    pub(crate) levels: Vec<LevelConfidences>,
 }
 
 /// Names of [`Report::parts`], in `metrics.json`.
-const PARTS: [&str; 3] = ["attention", "ngrams", "majority"];
+const MEMBER_NAMES: [&str; 3] = ["attention", "ngrams", "majority"];
 
 /// The rows that scores are reported on: the test rows or, where there are none, the validation rows.
-pub(crate) fn report_rows<A: Answer>(data: &TrainingData<A>) -> (&Rows<A>, &'static str) {
-    held_out([&data.train, &data.valid, &data.test], Rows::is_empty)
+pub(crate) fn reported_rows<A: NgramTarget>(data: &TrainingData<A>) -> (&Rows<A>, &'static str) {
+    held_out_part([&data.train, &data.valid, &data.test], Rows::is_empty)
 }
 
 pub(crate) fn evaluate(
@@ -42,12 +42,20 @@ pub(crate) fn evaluate(
     data: &TrainingData,
     from_scratch: Option<Scores>,
     seed: u64,
-) -> Result<Report> {
-    let (rows, _) = report_rows(data);
-    let Scored { whole, parts: [attention, ngrams], advice, sure, levels } = model.scores(rows, seed)?;
-    let majority = majority(data, rows, seed);
+) -> Result<ClassifierReport> {
+    let (rows, _) = reported_rows(data);
+    let ClassifierScores { ensemble: whole, members: [attention, ngrams], advice, confidences: sure, levels } =
+        model.scores(rows, seed)?;
+    let majority = majority_scores(data, rows, seed);
     let advice = advice.over_majority([&whole, &attention, &ngrams], &majority);
-    Ok(Report { whole, parts: [attention, ngrams, majority], from_scratch, advice, sure, levels })
+    Ok(ClassifierReport {
+        ensemble: whole,
+        members: [attention, ngrams, majority],
+        from_scratch,
+        advice,
+        confidences: sure,
+        levels,
+    })
 }
 
 /// The class that is the most frequent in training, the first of equals.
@@ -58,20 +66,20 @@ pub(crate) fn most_frequent_class(data: &TrainingData) -> usize {
 
 /// Scores of always predicting the class that is the most frequent in training; at the levels of a tree, the most frequent node
 /// below the one above.
-pub(crate) fn majority(data: &TrainingData, rows: &Rows, seed: u64) -> Scores {
+pub(crate) fn majority_scores(data: &TrainingData, rows: &Rows, seed: u64) -> Scores {
     let predicted = vec![most_frequent_class(data) as u32; rows.len()];
     let texts = rows.texts();
     let hierarchy = data.hierarchy.as_ref().map(|tree| {
         let counts: Vec<f32> = data.class_rows().iter().map(|&count| count as f32 / data.train.len() as f32).collect();
-        let predicted = vec![tree.answer(&counts) as u32; rows.len()];
+        let predicted = vec![tree.predict(&counts) as u32; rows.len()];
         TreeScores::of(tree, &rows.judged(&predicted, &texts), seed)
     });
     Scores { hierarchy, ..Scores::of(&rows.judged(&predicted, &texts), &data.labels, None, seed) }
 }
 
 /// Of each row that scores are reported on, whether the network alone gets it right.
-pub(crate) fn network_is_right(model: &TextClassifier, data: &TrainingData) -> Result<Vec<bool>> {
-    let (rows, _) = report_rows(data);
+pub(crate) fn network_correctness(model: &TextClassifier, data: &TrainingData) -> Result<Vec<bool>> {
+    let (rows, _) = reported_rows(data);
     let predictions = model.predict(&rows.texts())?;
     Ok(predictions.iter().zip(&rows.labels).map(|(p, &label)| largest(&p.attention) == label).collect())
 }
@@ -81,14 +89,14 @@ pub(crate) fn metrics(
     data: &TrainingData,
     options: &TrainOptions,
     plan: &Plan,
-    state: &State,
-    report: &Report,
+    state: &TrainState,
+    report: &ClassifierReport,
     interrupted: bool,
 ) -> Value {
-    let (_, part) = report_rows(data);
+    let (_, part) = reported_rows(data);
     let value = |scores: &Scores| serde_json::to_value(scores).expect("scores are plain data");
     let mut baselines = serde_json::Map::new();
-    for (name, scores) in PARTS.iter().zip(&report.parts) {
+    for (name, scores) in MEMBER_NAMES.iter().zip(&report.members) {
         baselines.insert((*name).into(), value(scores));
     }
     if let Some(scores) = &report.from_scratch {
@@ -109,31 +117,37 @@ pub(crate) fn metrics(
         "valid": state.best.map(|best| json!({ "macro_f1": best.score, "log_loss": best.loss })),
         "blend": model.config().blend,
         "scored_on": part,
-        "accuracy": report.whole.accuracy,
-        "macro_f1": report.whole.macro_f1,
-        "scores": value(&report.whole),
+        "accuracy": report.ensemble.accuracy,
+        "macro_f1": report.ensemble.macro_f1,
+        "scores": value(&report.ensemble),
         "parts": baselines,
         "advice": report.advice,
-        "abstain": promises(model.config().caution.as_ref(), (&report.sure, &report.levels)),
-        "risk_coverage": risk_coverage(&report.sure),
+        "abstain": abstain_levels(model.config().abstention.as_ref(), (&report.confidences, &report.levels)),
+        "risk_coverage": risk_coverage(&report.confidences),
         "plan": plan_json(plan),
         "notes": data.notes,
     })
 }
 
 /// Levels of `--abstain` that are reported.
-const LEVELS: [f64; 5] = [0.8, 0.9, 0.95, 0.98, 0.99];
+const ABSTAIN_LEVELS: [f64; 5] = [0.8, 0.9, 0.95, 0.98, 0.99];
 
 /// What `--abstain` does at the usual levels: its threshold, what that covers of the validation rows, and of these rows.
 ///
 /// Where classes stand in a tree, of each level. A promise that these rows break says why.
-pub(super) fn promises(caution: Option<&Caution>, (sure, levels): (&[(f32, bool)], &[SureLevels])) -> Vec<Value> {
+pub(super) fn abstain_levels(
+    caution: Option<&AbstentionCalibration>,
+    (sure, levels): (&[(f32, bool)], &[LevelConfidences]),
+) -> Vec<Value> {
     let Some(caution) = caution else { return Vec::new() };
     if !levels.is_empty() {
-        return LEVELS.into_iter().filter_map(|level| super::levels::promise(caution, levels, level)).collect();
+        return ABSTAIN_LEVELS
+            .into_iter()
+            .filter_map(|level| super::hierarchy_report::abstain_level(caution, levels, level))
+            .collect();
     }
     let of_level = |level: f64| {
-        let step = caution.step(level)?;
+        let step = caution.threshold_for(level)?;
         let answered: Vec<bool> = sure.iter().filter(|row| row.0 >= step.confidence).map(|row| row.1).collect();
         let right = answered.iter().filter(|right| **right).count();
         Some(json!({
@@ -143,20 +157,20 @@ pub(super) fn promises(caution: Option<&Caution>, (sure, levels): (&[(f32, bool)
                        "right": 1.0 - step.wrong as f64 / step.answered.max(1) as f64 },
             "covers": answered.len() as f64 / sure.len().max(1) as f64,
             "right": (!answered.is_empty()).then(|| right as f64 / answered.len() as f64),
-            "broken": breach(right, answered.len(), level),
+            "broken": guarantee_violation(right, answered.len(), level),
         }))
     };
-    LEVELS.into_iter().filter_map(of_level).collect()
+    ABSTAIN_LEVELS.into_iter().filter_map(of_level).collect()
 }
 
 /// The risk–coverage curve: confidence, share of the rows that have it, and the share of wrong answers among these.
 pub(super) fn risk_coverage(sure: &[(f32, bool)]) -> Vec<[f64; 3]> {
     let rows = sure.len().max(1) as f64;
-    let point = |step: &Step| {
+    let point = |step: &CoveragePoint| {
         let answered = step.answered as f64;
         [f64::from(step.confidence), answered / rows, step.wrong as f64 / answered]
     };
-    caution::curve(sure).iter().map(point).collect()
+    abstention::risk_coverage_curve(sure).iter().map(point).collect()
 }
 
 /// The model card: what a stranger needs to know before using the model.
@@ -164,38 +178,38 @@ pub(crate) fn model_card(
     model: &TextClassifier,
     data: &TrainingData,
     plan: &Plan,
-    state: &State,
-    report: &Report,
+    state: &TrainState,
+    report: &ClassifierReport,
     options: &TrainOptions,
     interrupted: bool,
 ) -> String {
-    let mut card = heading(data, &report.whole);
-    let (body, noun) = (&model.config().model.body, network_name(model.config().model.body.network()));
-    let (rows, part) = report_rows(data);
+    let mut card = heading(data, &report.ensemble);
+    let (body, noun) = (&model.config().model.body, network_name(model.config().model.body.kind()));
+    let (rows, part) = reported_rows(data);
     if interrupted {
-        card += &interrupted_after(state.epoch);
+        card += &interruption_note(state.epoch);
     }
     card += &tr!(
         "{} ({}, {} parameters) {}, joined with a linear model over n-grams. It sorts texts into {} classes.\n\n",
         "{}（{}、パラメータ {}）を {}、n-gram の線形モデルと組み合わせたものです。テキストを {} クラスに分類します。\n\n",
-        match body.network() {
-            Network::Transformer => tr!("A transformer encoder", "トランスフォーマーのエンコーダー"),
-            Network::Recurrent(_) => tr!("A recurrent network, {noun}", "再帰型ネットワーク {noun}"),
+        match body.kind() {
+            BackboneKind::Transformer => tr!("A transformer encoder", "トランスフォーマーのエンコーダー"),
+            BackboneKind::Recurrent(_) => tr!("A recurrent network, {noun}", "再帰型ネットワーク {noun}"),
         },
         network_sizes(body, lang()),
         model.num_parameters(),
-        how_trained(plan, data.further.is_some()),
+        training_summary(plan, data.further.is_some()),
         data.labels.len()
     );
     let alone = tr!("{noun} alone", "{noun}単独");
-    let names = [&alone, lang().pick("n-grams alone (baseline)", "n-gram 単独（比較対象）"), most_frequent()];
+    let names = [&alone, lang().pick("n-grams alone (baseline)", "n-gram 単独（比較対象）"), majority_name()];
     let mut all: Vec<_> =
-        std::iter::once((this_model(), &report.whole)).chain(names.into_iter().zip(&report.parts)).collect();
+        std::iter::once((this_model_name(), &report.ensemble)).chain(names.into_iter().zip(&report.members)).collect();
     let scratch =
         lang().pick("a transformer from scratch (baseline)", "ゼロから学習したトランスフォーマー（比較対象）");
     all.extend(report.from_scratch.iter().map(|scores| (scratch, scores)));
     card += &score_table(rows.len(), part, &all);
-    card += &super::levels::section(&all);
+    card += &super::hierarchy_report::class_level_section(&all);
     let blend = model.config().blend;
     card += &tr!(
         "\nThe predictor multiplies the {noun}'s probabilities, to the power {:.2}, with the n-gram model's, to the \
@@ -205,7 +219,7 @@ pub(crate) fn model_card(
         blend.attention,
         blend.ngrams
     );
-    card += &class_table(&report.whole);
+    card += &class_table(&report.ensemble);
     card += &data_section(data, options.seed);
     card += &tr!(
         "\n## Limits\n\n{} Answers for texts in another language, style or subject mean little. Texts of more than {} \
@@ -225,19 +239,19 @@ pub(crate) fn model_card(
             ),
         },
         model.window(),
-        match body.network() {
-            Network::Transformer => lang().pick(
+        match body.kind() {
+            BackboneKind::Transformer => lang().pick(
                 " Weights of attention show where the model looks, not why it decides.",
                 "アテンションの重みが示すのはモデルがどこを見ているかであって、判断の理由ではありません。",
             ),
-            Network::Recurrent(_) => "",
+            BackboneKind::Recurrent(_) => "",
         }
     );
-    card + &use_section(data.reads_pairs())
+    card + &usage_section(data.reads_pairs())
 }
 
 /// From what the network was trained, and by what; `is_further` if from a model of one's own.
-pub(super) fn how_trained(plan: &Plan, is_further: bool) -> String {
+pub(super) fn training_summary(plan: &Plan, is_further: bool) -> String {
     let version = env!("CARGO_PKG_VERSION");
     if is_further {
         return tr!("trained further with Chumoku {version}", "Chumoku {version} で別のモデルから追加学習し");
@@ -258,7 +272,7 @@ pub(super) fn how_trained(plan: &Plan, is_further: bool) -> String {
 }
 
 /// That a run has not come to its end.
-pub(super) fn interrupted_after(epochs: u64) -> String {
+pub(super) fn interruption_note(epochs: u64) -> String {
     tr!(
         "**Training was interrupted after {epochs} epochs.** `--resume` continues it.\n\n",
         "**学習は {epochs} エポックで中断されました。** `--resume` で続けられます。\n\n"
@@ -266,18 +280,18 @@ pub(super) fn interrupted_after(epochs: u64) -> String {
 }
 
 /// The row of the model itself.
-pub(super) fn this_model() -> &'static str {
+pub(super) fn this_model_name() -> &'static str {
     lang().pick("**this model**", "**このモデル**")
 }
 
 /// The row of what any model must beat.
-pub(super) fn most_frequent() -> &'static str {
+pub(super) fn majority_name() -> &'static str {
     lang().pick("always the most frequent class (baseline)", "常に最も多いクラス（比較対象）")
 }
 
 /// The title, and what must be known before any figure.
 pub(super) fn heading(data: &TrainingData, scores: &Scores) -> String {
-    let labels = heading_of(&data.labels);
+    let labels = label_heading(&data.labels);
     let mut card = tr!("# Text classifier: {labels}\n\n", "# テキスト分類モデル: {labels}\n\n");
     if let Some(warning) = scores.warning() {
         let _ = writeln!(card, "**{warning}**\n");
@@ -286,9 +300,9 @@ pub(super) fn heading(data: &TrainingData, scores: &Scores) -> String {
 }
 
 /// Labels in a heading, cut to a readable length.
-pub(super) fn heading_of(labels: &[String]) -> String {
+pub(super) fn label_heading(labels: &[String]) -> String {
     let labels: String = labels.join(lang().pick(", ", "、")).chars().take(200).collect();
-    markdown(&labels)
+    escape_markdown(&labels)
 }
 
 fn percent(x: f64) -> String {
@@ -337,9 +351,9 @@ pub(super) fn unseen_section(metrics: &Value, key: &str) -> String {
     if unseen == 0 {
         return String::new();
     }
-    let of = |scores: &Value| shown_figure(key, scores[key].as_f64().unwrap_or_default());
+    let of = |scores: &Value| format_figure(key, scores[key].as_f64().unwrap_or_default());
     let [all, without] = [of(&metrics["scores"]), of(&metrics["unseen"])];
-    let (leaked, name) = (rows(&metrics["scores"]).saturating_sub(unseen), name_of_figure(key));
+    let (leaked, name) = (rows(&metrics["scores"]).saturating_sub(unseen), figure_name(key));
     tr!(
         "\n\nTraining had the texts of {leaked} test rows too. Without them, the {name} is {without} ({unseen} rows) and not {all}.\n",
         "\n\nテストデータのうち {leaked} 行は、テキストが学習データにもあります。それらを除いた {unseen} 行での{name}は {without} で、\
@@ -353,7 +367,7 @@ pub(super) fn decision_json(is_applied: bool, factors: &[f32], scores: &Scores) 
 }
 
 /// How the folder of a model of texts, or of pairs of them, is used.
-pub(super) fn use_section(reads_pairs: bool) -> String {
+pub(super) fn usage_section(reads_pairs: bool) -> String {
     let [predict, explain] = match reads_pairs {
         false => [lang().pick("\"some text\"", "\"テキスト\""); 2],
         true => [
@@ -376,7 +390,7 @@ pub(super) fn class_table(scores: &Scores) -> String {
         let _ = writeln!(
             card,
             "| {} | {} | {} | {} | {} |",
-            markdown(&class.label),
+            escape_markdown(&class.label),
             percent(class.precision),
             percent(class.recall),
             percent(class.f1),
@@ -394,7 +408,7 @@ pub(super) fn class_table(scores: &Scores) -> String {
 }
 
 /// Where the rows come from.
-pub(super) fn data_section<A: Answer>(data: &TrainingData<A>, seed: u64) -> String {
+pub(super) fn data_section<A: NgramTarget>(data: &TrainingData<A>, seed: u64) -> String {
     let mut card = tr!(
         "\n## Data\n\n{} rows to train on, {} to validate, {} to test. SHA-256 of texts and labels: `{}`. Seed {seed}.\n\n",
         "\n## データ\n\n学習 {} 行、検証 {} 行、テスト {} 行。テキストとラベルの SHA-256: `{}`。シード {seed}。\n\n",

@@ -4,10 +4,12 @@
 //! `manifest.json`, which counts steps and names the file's SHA-256. The two newest are kept; a damaged newest one is
 //! reported and the one before it is used.
 
-use super::identity::RunIdentity;
-use super::state::{Best, State};
-use crate::lang::system;
-use crate::model_folder::{MANIFEST, STATE, Standing, checkpoints, remove_checkpoint, rename, sync_folder, write_file};
+use super::run_identity::RunIdentity;
+use super::train_state::{BestEvaluation, TrainState};
+use crate::lang::system_message;
+use crate::model_folder::{
+    EntryType, MANIFEST, STATE, checkpoints, remove_checkpoint, rename, sync_folder, write_file,
+};
 use crate::params::Params;
 use crate::{Error, Result, tr};
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
@@ -16,7 +18,7 @@ use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::Path;
 
-const KEPT: usize = 2;
+const MAX_CHECKPOINTS: usize = 2;
 
 #[derive(Serialize, Deserialize)]
 struct Manifest {
@@ -27,7 +29,7 @@ struct Manifest {
     epoch: u64,
     batch: u64,
     stale: u64,
-    best: Option<BestNote>,
+    best: Option<BestRecord>,
     /// Bytes of `log.jsonl` that belong to the steps before this checkpoint.
     log_bytes: u64,
     /// SHA-256 of `state.safetensors`.
@@ -35,7 +37,7 @@ struct Manifest {
 }
 
 #[derive(Serialize, Deserialize)]
-struct BestNote {
+struct BestRecord {
     epoch: u64,
     score: f64,
     loss: f64,
@@ -43,9 +45,9 @@ struct BestNote {
 
 /// A checkpoint that was read.
 #[derive(Debug)]
-pub(super) struct Loaded {
+pub(super) struct LoadedCheckpoint {
     /// The run's state.
-    pub state: State,
+    pub state: TrainState,
     /// Bytes of the log that belong to it.
     pub log_bytes: u64,
     /// Checkpoints that were newer but damaged, with what is wrong with each.
@@ -60,8 +62,8 @@ fn bytes_of(values: &[f32]) -> Vec<u8> {
 ///
 /// # Errors
 /// If it cannot be written; earlier checkpoints are then untouched.
-pub(super) fn save(folder: &Path, state: &State, identity: &RunIdentity, log_bytes: u64) -> Result<()> {
-    fs::create_dir_all(folder).map_err(Error::writing("creating", folder))?;
+pub(super) fn save(folder: &Path, state: &TrainState, identity: &RunIdentity, log_bytes: u64) -> Result<()> {
+    fs::create_dir_all(folder).map_err(Error::write("creating", folder))?;
     let arrays = [
         ("params", &state.params),
         ("m", &state.m),
@@ -82,7 +84,7 @@ pub(super) fn save(folder: &Path, state: &State, identity: &RunIdentity, log_byt
         epoch: state.epoch,
         batch: state.batch,
         stale: state.stale,
-        best: state.best.map(|b| BestNote { epoch: b.epoch, score: b.score, loss: b.loss }),
+        best: state.best.map(|b| BestRecord { epoch: b.epoch, score: b.score, loss: b.loss }),
         log_bytes,
         sha256: crate::checksum::hex(Sha256::digest(&tensors)),
     };
@@ -90,7 +92,7 @@ pub(super) fn save(folder: &Path, state: &State, identity: &RunIdentity, log_byt
     let (temporary, path) = (folder.join(format!("{name}.tmp")), folder.join(&name));
     // Left by a run that was killed while writing.
     remove_checkpoint(&temporary)?;
-    fs::create_dir(&temporary).map_err(Error::writing("creating", &temporary))?;
+    fs::create_dir(&temporary).map_err(Error::write("creating", &temporary))?;
     let manifest = serde_json::to_vec_pretty(&manifest).expect("a manifest is plain data");
     let written = write_file(&temporary.join(STATE), &tensors)
         .and_then(|()| write_file(&temporary.join(MANIFEST), &manifest))
@@ -102,9 +104,9 @@ pub(super) fn save(folder: &Path, state: &State, identity: &RunIdentity, log_byt
     written?;
     // The same step again, after resuming from an earlier checkpoint than the newest.
     remove_checkpoint(&path)?;
-    rename(&temporary, &path).map_err(Error::writing("renaming", &temporary))?;
+    rename(&temporary, &path).map_err(Error::write("renaming", &temporary))?;
     sync_folder(folder)?;
-    for old in checkpoints(folder).into_iter().skip(KEPT) {
+    for old in checkpoints(folder).into_iter().skip(MAX_CHECKPOINTS) {
         let _ = remove_checkpoint(&old);
     }
     Ok(())
@@ -115,15 +117,15 @@ pub(super) fn save(folder: &Path, state: &State, identity: &RunIdentity, log_byt
 ///
 /// # Errors
 /// If all are damaged, or the newest sound one belongs to other data or settings.
-pub(super) fn load(folder: &Path, start: &Params<f32>, identity: &RunIdentity) -> Result<Option<Loaded>> {
+pub(super) fn load(folder: &Path, start: &Params<f32>, identity: &RunIdentity) -> Result<Option<LoadedCheckpoint>> {
     let mut damaged = Vec::new();
     let found = checkpoints(folder);
     for path in &found {
         match read(path, start, &identity.fingerprint) {
-            Ok((state, log_bytes)) => return Ok(Some(Loaded { state, log_bytes, damaged })),
+            Ok((state, log_bytes)) => return Ok(Some(LoadedCheckpoint { state, log_bytes, damaged })),
             Err(ReadError::Damaged(problem)) => damaged.push(format!("{}: {problem}", path.display())),
-            Err(ReadError::Foreign(earlier)) => {
-                let problem = identity.refusal(&earlier, &tr!("the checkpoint was", "このチェックポイント"));
+            Err(ReadError::OtherRun(earlier)) => {
+                let problem = identity.mismatch_message(&earlier, &tr!("the checkpoint was", "このチェックポイント"));
                 return Err(Error::Output { path: path.clone(), problem });
             }
         }
@@ -144,14 +146,14 @@ pub(super) fn load(folder: &Path, start: &Params<f32>, identity: &RunIdentity) -
 enum ReadError {
     Damaged(String),
     /// It is of another run.
-    Foreign(RunIdentity),
+    OtherRun(RunIdentity),
 }
 
-fn read(path: &Path, start: &Params<f32>, fingerprint: &str) -> Result<(State, u64), ReadError> {
+fn read(path: &Path, start: &Params<f32>, fingerprint: &str) -> Result<(TrainState, u64), ReadError> {
     let damaged = |problem: String| ReadError::Damaged(problem);
-    let bytes = |name: &str| match Standing::of(&path.join(name)) {
-        Standing::File | Standing::Nothing => {
-            fs::read(path.join(name)).map_err(|error| damaged(format!("{name}: {}", system(&error))))
+    let bytes = |name: &str| match EntryType::at(&path.join(name)) {
+        EntryType::File | EntryType::Missing => {
+            fs::read(path.join(name)).map_err(|error| damaged(format!("{name}: {}", system_message(&error))))
         }
         _ => Err(damaged(tr!("{name}: expected a file, found something else", "{name}: ファイルではありません"))),
     };
@@ -166,21 +168,21 @@ fn read(path: &Path, start: &Params<f32>, fingerprint: &str) -> Result<(State, u
         )));
     }
     if manifest.format != 1 || manifest.identity.fingerprint != fingerprint {
-        return Err(ReadError::Foreign(manifest.identity));
+        return Err(ReadError::OtherRun(manifest.identity));
     }
     let tensors = SafeTensors::deserialize(&tensors).map_err(|error| damaged(error.to_string()))?;
     let array = |name: &str| -> Result<Params<f32>, ReadError> {
         let view = tensors.tensor(name).map_err(|error| damaged(error.to_string()))?;
-        let mut params = start.cleared();
+        let mut params = start.zeroed();
         if view.dtype() != Dtype::F32 || view.shape() != [params.values().len()] {
-            return Err(ReadError::Foreign(manifest.identity.clone()));
+            return Err(ReadError::OtherRun(manifest.identity.clone()));
         }
         for (value, bytes) in params.values_mut().iter_mut().zip(view.data().chunks_exact(4)) {
             *value = f32::from_le_bytes(bytes.try_into().expect("four bytes"));
         }
         Ok(params)
     };
-    let state = State {
+    let state = TrainState {
         step: manifest.step,
         epoch: manifest.epoch,
         batch: manifest.batch,
@@ -189,7 +191,7 @@ fn read(path: &Path, start: &Params<f32>, fingerprint: &str) -> Result<(State, u
         v: array("v")?,
         average: array("average")?,
         best_params: array("best_params")?,
-        best: manifest.best.map(|b| Best { epoch: b.epoch, score: b.score, loss: b.loss }),
+        best: manifest.best.map(|b| BestEvaluation { epoch: b.epoch, score: b.score, loss: b.loss }),
         stale: manifest.stale,
     };
     Ok((state, manifest.log_bytes))
@@ -205,10 +207,10 @@ mod tests {
         RunIdentity::new(fingerprint.to_owned())
     }
 
-    fn state() -> State {
+    fn state() -> TrainState {
         let mut builder = Builder::new();
         builder.add("w", &[3, 4], Init::Normal(1.0));
-        State::new(Params::init(&builder.finish(), 1))
+        TrainState::new(Params::init(&builder.finish(), 1))
     }
 
     #[test]
@@ -220,10 +222,10 @@ mod tests {
         for step in 1..=4 {
             state.step = step;
             state.params.values_mut()[0] = step as f32;
-            state.best = Some(Best { epoch: step, score: 1.0 / 3.0, loss: 0.1 + 0.2 });
+            state.best = Some(BestEvaluation { epoch: step, score: 1.0 / 3.0, loss: 0.1 + 0.2 });
             save(folder.path(), &state, &run("f"), 10 * step).unwrap();
         }
-        assert_eq!(checkpoints(folder.path()).len(), KEPT);
+        assert_eq!(checkpoints(folder.path()).len(), MAX_CHECKPOINTS);
         let loaded = load(folder.path(), &start, &run("f")).unwrap().unwrap();
         assert_eq!((loaded.state.step, loaded.log_bytes, loaded.damaged.len()), (4, 40, 0));
         assert_eq!(loaded.state.params.values(), state.params.values());

@@ -2,7 +2,7 @@
 
 use super::TrainingData;
 use crate::lang::lang;
-use crate::ngram::Answer;
+use crate::ngram::NgramTarget;
 use crate::{Error, Result, tr};
 use serde::{Deserialize, Serialize};
 
@@ -20,19 +20,19 @@ pub enum ClassWeights {
 }
 
 /// No class may count more than this many times as much as another: the others would be forgotten.
-const MOST: f32 = 1e4;
+const MAX_RATIO: f32 = 1e4;
 
 impl ClassWeights {
     /// A weight for each class, of which the mean over the training rows is 1.
     ///
     /// # Errors
     /// If a class is not there or given twice, or a number is not above 0, or the answers are not one class a text.
-    pub fn of<A: Answer>(&self, data: &TrainingData<A>) -> Result<Vec<f32>> {
-        self.of_rows(&data.labels, &data.class_rows(), A::IS_SET)
+    pub fn for_data<A: NgramTarget>(&self, data: &TrainingData<A>) -> Result<Vec<f32>> {
+        self.for_rows(&data.labels, &data.class_rows(), A::IS_SET)
     }
 
     /// [`ClassWeights::of`], given the training rows of each class.
-    pub(super) fn of_rows(&self, labels: &[String], rows: &[usize], is_set: bool) -> Result<Vec<f32>> {
+    pub(super) fn for_rows(&self, labels: &[String], rows: &[usize], is_set: bool) -> Result<Vec<f32>> {
         let problem = |text: String| Error::Setting(tr!("class weights: {text}", "クラスの重み: {text}"));
         if is_set {
             let text = lang().pick(
@@ -57,11 +57,11 @@ impl ClassWeights {
                     if given[..i].iter().any(|(earlier, _)| earlier == name) {
                         return Err(problem(tr!("“{name}” is given twice", "「{name}」が 2 回指定されています")));
                     }
-                    if !(1.0 / MOST..=MOST).contains(times) {
+                    if !(1.0 / MAX_RATIO..=MAX_RATIO).contains(times) {
                         return Err(problem(tr!(
-                            "“{name}”: expected a number from {} to {MOST}, found {times}",
-                            "「{name}」: {} から {MOST} までの数が必要ですが、{times} です",
-                            1.0 / MOST
+                            "“{name}”: expected a number from {} to {MAX_RATIO}, found {times}",
+                            "「{name}」: {} から {MAX_RATIO} までの数が必要ですが、{times} です",
+                            1.0 / MAX_RATIO
                         )));
                     }
                     weights[class] = *times;
@@ -75,7 +75,7 @@ impl ClassWeights {
     }
 
     /// What is said of them.
-    pub(super) fn said(&self) -> String {
+    pub(super) fn sentence(&self) -> String {
         match self {
             ClassWeights::Equal => tr!("each row counts as much", "どの行も同じ重みで扱います"),
             ClassWeights::Balanced => tr!(
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn weights_have_a_mean_of_one_over_the_rows() {
         let near = |weights: ClassWeights, expected: [f32; 2]| {
-            let found = weights.of(&data()).unwrap();
+            let found = weights.for_data(&data()).unwrap();
             assert!(found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-6), "{found:?} {expected:?}");
         };
         near(ClassWeights::Equal, [1.0, 1.0]);
@@ -121,7 +121,7 @@ mod tests {
     fn what_makes_no_sense_is_refused() {
         let times = |given: &[(&str, f32)]| {
             let given = given.iter().map(|(name, times)| ((*name).to_owned(), *times)).collect();
-            ClassWeights::Times(given).of(&data()).unwrap_err().to_string()
+            ClassWeights::Times(given).for_data(&data()).unwrap_err().to_string()
         };
         assert!(times(&[("eggs", 2.0)]).contains("no class “eggs”; expected one of ham, spam"));
         assert!(times(&[("ham", 2.0), ("ham", 3.0)]).contains("given twice"));
@@ -129,6 +129,6 @@ mod tests {
             assert!(times(&[("ham", bad)]).contains("expected a number from"), "{bad}");
         }
         let sets = TrainingData::<Vec<u32>>::default();
-        assert!(ClassWeights::Equal.of(&sets).is_err());
+        assert!(ClassWeights::Equal.for_data(&sets).is_err());
     }
 }

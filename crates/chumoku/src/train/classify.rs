@@ -1,28 +1,28 @@
 //! Training a classifier of one class a text: its two halves, what they are worth together, and the report.
 
-use super::card::{decision_json, most_frequent_class, report_rows, unseen_section};
-use super::changes::changes_of;
-use super::classifier_task::Classify;
-use super::crew::Crew;
-use super::few_rows::{self, Candidate, Choice, Few, Joint};
-use super::folds::cross_validate;
-use super::halves::{self, Given, Whole};
-use super::names::{label, network_name};
-use super::network::Network;
-use super::ngram_folds::is_few;
-use super::recorded::with_encoder;
-use super::run::{Ended, run};
-use super::state::Best;
-use super::strongest::{section, strongest};
+use super::card::{decision_json, most_frequent_class, reported_rows, unseen_section};
+use super::classifier_network::ClassifierNetwork;
+use super::classifier_task::ClassifierTask;
+use super::cross_validation::cross_validate;
+use super::display_names::{network_name, topic_label};
+use super::ensemble::{self, EnsembleOptions, TrainedEnsemble};
+use super::model_changes::compare_classifiers;
+use super::ngram_folds::needs_cross_validation;
+use super::recorded_accuracies::add_encoder_advice;
+use super::run::{RunResult, run};
+use super::small_data::{self, BlendAndDecision, MethodChoice, RegressionCandidate, SmallDataChoice};
+use super::strongest_ngrams::{strongest_ngrams, strongest_section};
+use super::train_state::BestEvaluation;
 use super::training::{Training, write_folder};
-use super::tuned::Tuned;
-use super::{Blend, Event, Freeze, Scores, TrainOptions, TrainingData};
-use crate::caution::Caution;
-use crate::decision::{Decision, Optimize};
+use super::tuning_report::TuningReport;
+use super::worker_group::WorkerGroup;
+use super::{Blend, Freeze, Scores, TrainEvent, TrainOptions, TrainingData};
+use crate::abstention::AbstentionCalibration;
+use crate::decision_rule::{DecisionRule, Optimize};
 use crate::models::Classifier;
 use crate::ngram::WarmStart;
 use crate::output::WorkFolder;
-use crate::problem::Problem;
+use crate::prediction_target::PredictionTarget;
 use crate::text_classifier::{ModelConfig, TextClassifier};
 use crate::{Error, ModelKind, Result, stages, tr};
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ use std::sync::atomic::AtomicBool;
 /// How a run ended.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Outcome {
+pub struct ClassifierOutcome {
     /// The model, as it was saved.
     pub model: TextClassifier,
     /// What `metrics.json` holds.
@@ -40,7 +40,7 @@ pub struct Outcome {
     /// Scores on the test rows: the whole predictor.
     pub test: Scores,
     /// Scores on the test rows of the transformer alone, the n-grams alone, and the most frequent class.
-    pub parts: [Scores; 3],
+    pub members: [Scores; 3],
     /// Scores on the test rows of the transformer that would have been trained from scratch, where the network came
     /// pretrained and the run was not stopped.
     pub from_scratch: Option<Scores>,
@@ -49,7 +49,7 @@ pub struct Outcome {
     /// Which way of training was taken and why, in one line, where there was a choice.
     pub choice: Option<String>,
     /// The best evaluation.
-    pub best: Option<Best>,
+    pub best: Option<BestEvaluation>,
     /// Whether it was stopped before its end.
     pub interrupted: bool,
 }
@@ -61,12 +61,16 @@ pub struct Outcome {
 ///
 /// # Errors
 /// If the folder cannot be written, a checkpoint does not fit, or the loss is no longer finite.
-pub fn train(data: &TrainingData, training: Training<'_>) -> Result<Outcome> {
+pub fn train(data: &TrainingData, training: Training<'_>) -> Result<ClassifierOutcome> {
     train_tuned(data, training, None)
 }
 
 /// [`train`] with settings that a search has found, whose report stands beside the model's.
-pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Option<Tuned>) -> Result<Outcome> {
+pub(super) fn train_tuned(
+    data: &TrainingData,
+    training: Training<'_>,
+    tuned: Option<TuningReport>,
+) -> Result<ClassifierOutcome> {
     training.begin(ModelKind::Classifier)?;
     let Training { options, out, stop, mut observe } = training;
     let (options, observe) = (&options, &mut *observe);
@@ -75,14 +79,15 @@ pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Op
         let test = train(data, training)?.test;
         Ok(vec![("accuracy", test.accuracy), ("macro_f1", test.macro_f1)])
     })?;
-    let Trained { whole, few, choice } = trained(data, (options, out, stop), tuned.is_some(), observe)?;
-    let is_new = whole.classifier.origin.is_some() && whole.before.is_none();
+    let TrainedClassifier { ensemble: whole, blend: few, choice } =
+        train_ensemble(data, (options, out, stop), tuned.is_some(), observe)?;
+    let is_new = whole.classifier.origin.is_some() && whole.base.is_none();
     let from_scratch = match is_new && !whole.ended.interrupted {
         true => from_scratch(data, (options, out, stop), observe)?,
         false => None,
     };
-    let beside = Beside { from_scratch, folds, tuned, choice };
-    finish(data, (options, out, stop), (whole, few), beside, observe)
+    let beside = ReportExtras { from_scratch, folds, tuned, choice };
+    write_model(data, (options, out, stop), (whole, few), beside, observe)
 }
 
 /// Scores of the transformer that would have been trained from scratch, which shows what the pretrained encoder brought.
@@ -90,7 +95,7 @@ pub(super) fn train_tuned(data: &TrainingData, training: Training<'_>, tuned: Op
 fn from_scratch(
     data: &TrainingData,
     (options, out, stop): (&TrainOptions, &Path, &AtomicBool),
-    observe: &mut dyn FnMut(Event<'_>),
+    observe: &mut dyn FnMut(TrainEvent<'_>),
 ) -> Result<Option<Scores>> {
     let options = TrainOptions {
         folds: None,
@@ -102,19 +107,19 @@ fn from_scratch(
         crew: None,
         ..options.clone()
     };
-    let network = Network::new(data, &options)?;
+    let network = ClassifierNetwork::new(data, &options)?;
     let model = Classifier::new(network.plan.model.clone())?;
-    let task = Classify::new(data, &network, &model)?;
+    let task = ClassifierTask::new(data, &network, &model)?;
     // Its checkpoints are for nobody: it is quick, and killed it comes out the same when it is trained again.
-    let folder = WorkFolder::create(out).map_err(Error::writing("creating a folder in", out))?;
-    let mut shown = |event: Event<'_>| {
-        if let Event::Evaluated { epoch, .. } = event {
+    let folder = WorkFolder::create(out).map_err(Error::write("creating a folder in", out))?;
+    let mut shown = |event: TrainEvent<'_>| {
+        if let TrainEvent::Evaluated { epoch, .. } = event {
             let of = network.plan.settings.epochs;
             let text = tr!(
                 "a transformer, for comparison: {epoch} of {of} epochs",
                 "比較のためのトランスフォーマー: {epoch}/{of} エポック"
             );
-            observe(Event::Working(label("baseline"), text));
+            observe(TrainEvent::Progress(topic_label("baseline"), text));
         }
     };
     let ended = run(&task, &options, None, folder.path(), stop, &mut shown)?;
@@ -126,14 +131,14 @@ fn from_scratch(
         model_type: ModelKind::Classifier.model_type().into(),
         chumoku_version: env!("CARGO_PKG_VERSION").into(),
         labels: data.labels.clone(),
-        problem: Problem::OneClass,
+        target: PredictionTarget::OneClass,
         hierarchy: data.hierarchy.clone(),
-        blend: Blend::ATTENTION,
+        blend: Blend::NETWORK_ONLY,
         ngrams: None,
         precision: network.plan.settings.precision,
         max_tokens: None,
-        caution: None,
-        decision: None,
+        abstention: None,
+        decision_rule: None,
         model: network.plan.model,
     };
     let params = ended.params();
@@ -146,72 +151,84 @@ fn from_scratch(
         origin: None,
         thresholds: None,
     };
-    Ok(Some(scratch.scores(report_rows(data).0, options.seed)?.whole))
+    Ok(Some(scratch.scores(reported_rows(data).0, options.seed)?.ensemble))
 }
 
 /// What is reported beside the model.
-struct Beside {
+struct ReportExtras {
     from_scratch: Option<Scores>,
     folds: Option<Value>,
-    tuned: Option<Tuned>,
-    choice: Option<Choice>,
+    tuned: Option<TuningReport>,
+    choice: Option<MethodChoice>,
 }
 
 /// A predictor whose halves are trained, but not joined.
-struct Trained {
-    whole: Whole,
+struct TrainedClassifier {
+    ensemble: TrainedEnsemble,
     /// How they are joined, where cross-validation decided that.
-    few: Option<Joint>,
-    choice: Option<Choice>,
+    blend: Option<BlendAndDecision>,
+    choice: Option<MethodChoice>,
 }
 
 /// Trains both halves, in the way that is best on rows that had no part in the weights.
 ///
 /// A search (`is_tuning`) judges by validation rows and goes on from checkpoints, so cross-validation has no part in it.
-fn trained(
+fn train_ensemble(
     data: &TrainingData,
     (options, out, stop): (&TrainOptions, &Path, &AtomicBool),
     is_tuning: bool,
-    observe: &mut dyn FnMut(Event<'_>),
-) -> Result<Trained> {
-    let say = |choice: &Choice, observe: &mut dyn FnMut(Event<'_>)| {
-        observe(Event::Said(label("choice"), choice.sentence()));
+    observe: &mut dyn FnMut(TrainEvent<'_>),
+) -> Result<TrainedClassifier> {
+    let say = |choice: &MethodChoice, observe: &mut dyn FnMut(TrainEvent<'_>)| {
+        observe(TrainEvent::Message(topic_label("choice"), choice.sentence()));
     };
     if is_tuning {
-        let whole = halves::train(data, Problem::OneClass, (options, out, stop), Given::default(), observe)?;
-        return Ok(Trained { whole, few: None, choice: None });
+        let whole = ensemble::train_members(
+            data,
+            PredictionTarget::OneClass,
+            (options, out, stop),
+            EnsembleOptions::default(),
+            observe,
+        )?;
+        return Ok(TrainedClassifier { ensemble: whole, blend: None, choice: None });
     }
-    let alone = alone_with_few_rows(data, options, observe)?;
+    let alone = without_worker_group(data, options, observe)?;
     let options = alone.as_ref().unwrap_or(options);
-    if let Some(few) = few_rows::choose(data, options, stop, observe)? {
-        let Few { choice, data: all, joint, c, network } = few;
+    if let Some(few) = small_data::choose_by_cross_validation(data, options, stop, observe)? {
+        let SmallDataChoice { choice, data: all, blend: joint, c, network } = few;
         say(&choice, observe);
         let options = TrainOptions { epochs: choice.epochs().or(options.epochs), ..options.clone() };
-        let given = Given { c: Some(c), network, watched: Some(&data.valid) };
-        let whole = halves::train(&all, Problem::OneClass, (&options, out, stop), given, observe)?;
-        return Ok(Trained { whole, few: Some(joint), choice: Some(choice) });
+        let given = EnsembleOptions { c: Some(c), network, watched: Some(&data.valid) };
+        let whole = ensemble::train_members(&all, PredictionTarget::OneClass, (&options, out, stop), given, observe)?;
+        return Ok(TrainedClassifier { ensemble: whole, blend: Some(joint), choice: Some(choice) });
     }
     // A helper only takes steps; the leader compares them with the regression.
     let is_compared = options.freeze != Some(Freeze::All);
-    let candidate = match options.crew.as_ref().is_some_and(Crew::is_helper) && is_compared {
+    let candidate = match options.crew.as_ref().is_some_and(WorkerGroup::is_worker) && is_compared {
         true => None,
-        false => Candidate::of(data, options, stop, observe)?,
+        false => RegressionCandidate::fit(data, options, stop, observe)?,
     };
     if let (Some(Freeze::All), Some(_)) = (options.freeze, &candidate) {
-        let asked = candidate.map(|candidate| few_rows::asked(candidate, data));
+        let asked = candidate.map(|candidate| small_data::requested_regression(candidate, data));
         let (network, choice) = asked.unzip();
         choice.iter().for_each(|choice| say(choice, observe));
-        let given = Given { network, ..Given::default() };
-        let whole = halves::train(data, Problem::OneClass, (options, out, stop), given, observe)?;
-        return Ok(Trained { whole, few: None, choice });
+        let given = EnsembleOptions { network, ..EnsembleOptions::default() };
+        let whole = ensemble::train_members(data, PredictionTarget::OneClass, (options, out, stop), given, observe)?;
+        return Ok(TrainedClassifier { ensemble: whole, blend: None, choice });
     }
-    let whole = halves::train(data, Problem::OneClass, (options, out, stop), Given::default(), observe)?;
+    let whole = ensemble::train_members(
+        data,
+        PredictionTarget::OneClass,
+        (options, out, stop),
+        EnsembleOptions::default(),
+        observe,
+    )?;
     let Some(candidate) = candidate.filter(|_| !whole.ended.interrupted && !data.valid.is_empty()) else {
-        return Ok(Trained { whole, few: None, choice: None });
+        return Ok(TrainedClassifier { ensemble: whole, blend: None, choice: None });
     };
-    let (whole, choice) = few_rows::compare(whole, candidate, data, options.seed)?;
+    let (whole, choice) = small_data::choose_by_validation(whole, candidate, data, options.seed)?;
     say(&choice, observe);
-    Ok(Trained { whole, few: None, choice: Some(choice) })
+    Ok(TrainedClassifier { ensemble: whole, blend: None, choice: Some(choice) })
 }
 
 /// Returns the options without the crew where there are few rows: cross-validation takes most of the time then, and it is not
@@ -219,52 +236,52 @@ fn trained(
 ///
 /// # Errors
 /// [`Error::Helped`] in a helper, which has nothing to do.
-fn alone_with_few_rows(
+fn without_worker_group(
     data: &TrainingData,
     options: &TrainOptions,
-    observe: &mut dyn FnMut(Event<'_>),
+    observe: &mut dyn FnMut(TrainEvent<'_>),
 ) -> Result<Option<TrainOptions>> {
-    let Some(crew) = options.crew.as_ref().filter(|_| is_few(data)) else { return Ok(None) };
-    if crew.is_helper() {
-        return Err(Error::Helped);
+    let Some(crew) = options.crew.as_ref().filter(|_| needs_cross_validation(data)) else { return Ok(None) };
+    if crew.is_worker() {
+        return Err(Error::WorkerFinished);
     }
     let rows = data.train.len() + data.valid.len();
     let text = tr!(
         "with {rows} rows this process trains alone: helpers would gain nothing",
         "{rows} 行なので、このプロセスだけで学習します。分担しても速くなりません"
     );
-    observe(Event::Said(label("crew"), text));
+    observe(TrainEvent::Message(topic_label("crew"), text));
     Ok(Some(TrainOptions { crew: None, ..options.clone() }))
 }
 
 /// Joins the two halves, as cross-validation found or else by the validation rows. The n-grams then learn from the
 /// validation rows too, if they have not yet. Returns the decision for macro-F1, for the report.
-fn join_and_refit(
+fn blend_and_refit(
     data: &TrainingData,
-    (classifier, few): (&mut TextClassifier, Option<Joint>),
-    (ended, found, weights): (&Ended, WarmStart, Option<&[f32]>),
+    (classifier, few): (&mut TextClassifier, Option<BlendAndDecision>),
+    (ended, found, weights): (&RunResult, WarmStart, Option<&[f32]>),
     (options, stop): (&TrainOptions, &AtomicBool),
-    observe: &mut dyn FnMut(Event<'_>),
-) -> Result<Option<Decision>> {
-    if let Some(Joint { blend, caution, found, decision }) = few {
+    observe: &mut dyn FnMut(TrainEvent<'_>),
+) -> Result<Option<DecisionRule>> {
+    if let Some(BlendAndDecision { blend, caution, macro_f1_decision: found, decision }) = few {
         let config = &mut classifier.config;
-        (config.blend, config.caution, config.decision) = (blend, Some(caution), decision);
+        (config.blend, config.abstention, config.decision_rule) = (blend, Some(caution), decision);
         return Ok(found);
     }
-    let decision = join(classifier, data, weights, options.optimize)?;
-    let settings = (&options.set.ngrams(data), weights);
-    halves::refit(classifier, data, found, settings, (ended, stop), observe)?;
+    let decision = blend_members(classifier, data, weights, options.optimize)?;
+    let settings = (&options.set.ngram_config(data), weights);
+    ensemble::refit_ngrams(classifier, data, found, settings, (ended, stop), observe)?;
     Ok(decision)
 }
 
 /// Joins the two halves, by the validation rows, and decides for the figure that was asked for. Returns the decision for
 /// macro-F1, for the report.
-fn join(
+fn blend_members(
     classifier: &mut TextClassifier,
     data: &TrainingData,
     weights: Option<&[f32]>,
     optimize: Option<Optimize>,
-) -> Result<Option<Decision>> {
+) -> Result<Option<DecisionRule>> {
     let valid = classifier.predict(&data.valid.texts())?;
     let attention: Vec<Vec<f32>> = valid.iter().map(|p| p.attention.clone()).collect();
     let ngrams: Vec<Vec<f32>> = valid.iter().filter_map(|p| p.ngrams.clone()).collect();
@@ -278,99 +295,119 @@ fn join(
         let known: Vec<f32> = data.valid.texts().iter().filter_map(|text| classifier.known_share(text)).collect();
         let tree = data.hierarchy.as_ref();
         let labels = &data.valid.labels;
-        found = tree.is_none().then(|| Decision::for_macro_f1(&probabilities, labels, data.labels.len()));
-        classifier.config.decision = found.clone().filter(|_| optimize.is_some());
-        let decision = classifier.config.decision.as_ref();
-        classifier.config.caution = Some(Caution::of_classes(&probabilities, labels, &known, (decision, tree)));
+        found = tree.is_none().then(|| DecisionRule::for_macro_f1(&probabilities, labels, data.labels.len()));
+        classifier.config.decision_rule = found.clone().filter(|_| optimize.is_some());
+        let decision = classifier.config.decision_rule.as_ref();
+        classifier.config.abstention =
+            Some(AbstentionCalibration::fit_classes(&probabilities, labels, &known, (decision, tree)));
     }
     Ok(found)
 }
 
 /// The model that [`train`] would make, not written anywhere but for checkpoints.
-pub(super) fn predictor(
+pub(super) fn train_predictor(
     data: &TrainingData,
     run: (&TrainOptions, &Path, &AtomicBool),
-    observe: &mut dyn FnMut(Event<'_>),
+    observe: &mut dyn FnMut(TrainEvent<'_>),
 ) -> Result<TextClassifier> {
     let (options, _, stop) = run;
-    let Trained { whole, few, .. } = trained(data, run, true, observe)?;
-    let Whole { mut classifier, ended, weights, found, .. } = whole;
+    let TrainedClassifier { ensemble: whole, blend: few, .. } = train_ensemble(data, run, true, observe)?;
+    let TrainedEnsemble { mut classifier, ended, weights, warm_start: found, .. } = whole;
     let of_ngrams = (&ended, found, weights.as_deref());
-    join_and_refit(data, (&mut classifier, few), of_ngrams, (options, stop), observe)?;
+    blend_and_refit(data, (&mut classifier, few), of_ngrams, (options, stop), observe)?;
     if ended.interrupted { Err(Error::Interrupted) } else { Ok(classifier) }
 }
 
 /// Scores the model with the decision for macro-F1, or without it where it is the model's: the entry `optimize` of
 /// `metrics.json`.
-fn optimized(
-    decision: Decision,
+fn macro_f1_report(
+    decision: DecisionRule,
     classifier: &mut TextClassifier,
     data: &TrainingData,
     options: &TrainOptions,
 ) -> Result<Value> {
-    let is_applied = classifier.config.decision.is_some();
+    let is_applied = classifier.config.decision_rule.is_some();
     let factors = decision.factors.clone();
-    let own = std::mem::replace(&mut classifier.config.decision, (!is_applied).then_some(decision));
-    let scores = classifier.scores(report_rows(data).0, options.seed);
-    classifier.config.decision = own;
-    Ok(decision_json(is_applied, &factors, &scores?.whole))
+    let own = std::mem::replace(&mut classifier.config.decision_rule, (!is_applied).then_some(decision));
+    let scores = classifier.scores(reported_rows(data).0, options.seed);
+    classifier.config.decision_rule = own;
+    Ok(decision_json(is_applied, &factors, &scores?.ensemble))
 }
 
 /// Blend, scores, and the folder's files.
-fn finish(
+fn write_model(
     data: &TrainingData,
     (options, out, stop): (&TrainOptions, &Path, &AtomicBool),
-    (whole, few): (Whole, Option<Joint>),
-    Beside { from_scratch, folds, tuned, choice }: Beside,
-    observe: &mut dyn FnMut(Event<'_>),
-) -> Result<Outcome> {
-    let Whole { mut classifier, plan, ended, weights, found, seconds, worth, before } = whole;
+    (whole, few): (TrainedEnsemble, Option<BlendAndDecision>),
+    ReportExtras { from_scratch, folds, tuned, choice }: ReportExtras,
+    observe: &mut dyn FnMut(TrainEvent<'_>),
+) -> Result<ClassifierOutcome> {
+    let TrainedEnsemble {
+        mut classifier,
+        plan,
+        ended,
+        weights,
+        warm_start: found,
+        seconds,
+        column_benefit: worth,
+        base: before,
+    } = whole;
     let (state, interrupted) = (&ended.state, ended.interrupted);
     let of_ngrams = (&ended, found, weights.as_deref());
     // Without validation rows no epoch is known to be the best.
     let best = state.best.filter(|_| few.is_none() && !data.valid.is_empty());
-    let decision = join_and_refit(data, (&mut classifier, few), of_ngrams, (options, stop), observe)?;
+    let decision = blend_and_refit(data, (&mut classifier, few), of_ngrams, (options, stop), observe)?;
 
     let _stage = stages::begin(stages::REPORT);
     let report = super::card::evaluate(&classifier, data, from_scratch, options.seed)?;
     let mut metrics = super::card::metrics(&classifier, data, options, &plan, state, &report, interrupted);
     metrics["folds"] = folds.into();
     metrics["best_epoch"] = best.map(|best| best.epoch).into();
-    metrics["choice"] = choice.as_ref().map(Choice::to_json).into();
-    if let Some(figures) = choice.as_ref().and_then(Choice::held_out) {
+    metrics["choice"] = choice.as_ref().map(MethodChoice::to_json).into();
+    if let Some(figures) = choice.as_ref().and_then(MethodChoice::held_out) {
         metrics["valid"] = figures;
     }
     metrics["optimize"] =
-        decision.map_or(Ok(Value::Null), |decision| optimized(decision, &mut classifier, data, options))?;
+        decision.map_or(Ok(Value::Null), |decision| macro_f1_report(decision, &mut classifier, data, options))?;
     if let Some(unseen) = data.unseen_test_rows() {
-        metrics["unseen"] = json!(classifier.scores(&unseen, options.seed)?.whole);
+        metrics["unseen"] = json!(classifier.scores(&unseen, options.seed)?.ensemble);
     }
     metrics["columns"] = worth.as_ref().map(|worth| worth.to_json(&data.columns)).into();
-    metrics["strongest_ngrams"] = strongest(classifier.ngrams.as_ref(), data);
+    metrics["strongest_ngrams"] = strongest_ngrams(classifier.ngrams.as_ref(), data);
     let mut card = super::card::model_card(&classifier, data, &plan, state, &report, options, interrupted);
     choice.iter().for_each(|choice| card += &choice.section());
     card += &unseen_section(&metrics, "accuracy");
-    card += &section(&metrics["strongest_ngrams"]);
+    card += &strongest_section(&metrics["strongest_ngrams"]);
     worth.iter().for_each(|worth| card += &worth.section(&data.columns));
     if let Some(before) = &before
-        && let Some((figures, section)) = changes_of(data, [before, &classifier], options)?
+        && let Some((figures, section)) = compare_classifiers(data, [before, &classifier], options)?
     {
         metrics["further"] = figures;
         card += &section;
     }
     let mut files = classifier.files()?;
-    files.push(super::ngrams::seen(data));
+    files.push(super::ngrams::seen_texts_file(data));
     if let Some(tuned) = tuned.filter(|_| !interrupted) {
-        let (_, part) = report_rows(data);
-        tuned.report((&report.whole, &report.sure, part), &mut metrics, &mut card, &mut files);
+        let (_, part) = reported_rows(data);
+        tuned.add_to_report((&report.ensemble, &report.confidences, part), &mut metrics, &mut card, &mut files);
     }
     let writing = stages::begin(stages::WRITING);
     write_folder(out, files, &metrics, card)?;
     drop(writing);
-    let super::card::Report { whole, parts, from_scratch, advice, .. } = report;
+    let super::card::ClassifierReport { ensemble: whole, members: parts, from_scratch, advice, .. } = report;
     let majority = &data.labels[most_frequent_class(data)];
-    let advice = advice.sentence(network_name(classifier.config.model.body.network()), seconds, majority);
+    let advice = advice.sentence(network_name(classifier.config.model.body.kind()), seconds, majority);
     let choice = choice.map(|choice| choice.sentence());
-    let advice = with_encoder(advice, (options, 1.0 - whole.accuracy), &data.train.texts);
-    Ok(Outcome { model: classifier, metrics, test: whole, parts, from_scratch, advice, choice, best, interrupted })
+    let advice = add_encoder_advice(advice, (options, 1.0 - whole.accuracy), &data.train.texts);
+    Ok(ClassifierOutcome {
+        model: classifier,
+        metrics,
+        test: whole,
+        members: parts,
+        from_scratch,
+        advice,
+        choice,
+        best,
+        interrupted,
+    })
 }

@@ -20,14 +20,14 @@ pub const NEW_TEST: &str = "new_test";
 /// What became of some rows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
-pub struct Change {
+pub struct ModelChange {
     /// Which rows: `old_valid`, `old_test`, `new_valid`, `new_test`.
     pub rows_of: &'static str,
     /// How many.
     pub rows: usize,
     /// What the models are worth on them.
     #[serde(flatten)]
-    pub compared: Comparison,
+    pub compared: ModelComparison,
 }
 
 /// How good answers are: figures by name.
@@ -36,7 +36,7 @@ pub type Figures = BTreeMap<&'static str, f64>;
 /// What an old model and a new one are worth on the same rows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
-pub struct Comparison {
+pub struct ModelComparison {
     /// What the old model was worth.
     pub before: Figures,
     /// What the new one is.
@@ -53,21 +53,21 @@ pub struct Comparison {
 }
 
 /// What `metrics.json` has under `further`, and the section of the model card; `figure` is what is compared.
-pub(super) fn report(changes: &[Change], figure: &str, replays: bool) -> (Value, String) {
-    let forgets = changes.iter().any(Change::forgets);
+pub(super) fn comparison_report(changes: &[ModelChange], figure: &str, replays: bool) -> (Value, String) {
+    let forgets = changes.iter().any(ModelChange::is_forgetting);
     let metrics = json!({ "replays": replays, "figure": figure, "changes": changes, "forgets": forgets });
     (metrics, section(changes, figure, forgets))
 }
 
-impl Change {
+impl ModelChange {
     /// Whether these are old rows, and worse by more than chance explains.
-    fn forgets(&self) -> bool {
+    fn is_forgetting(&self) -> bool {
         matches!(self.rows_of, OLD_VALID | OLD_TEST) && self.compared.interval[1] < -self.compared.slack
     }
 }
 
 /// What rows that are compared are called in the language of the process.
-pub fn name_of_rows(rows_of: &str) -> String {
+pub fn rows_name(rows_of: &str) -> String {
     match rows_of {
         OLD_VALID => tr!("old validation, network", "元の検証（ネットワーク）"),
         OLD_TEST => tr!("old test rows", "元のテストデータ"),
@@ -77,7 +77,7 @@ pub fn name_of_rows(rows_of: &str) -> String {
 }
 
 /// What a figure by which models are compared is called in the language of the process.
-pub(super) fn name_of_figure(figure: &str) -> &'static str {
+pub(super) fn figure_name(figure: &str) -> &'static str {
     match figure {
         "micro_f1" => lang().pick("micro-F1", "ミクロ F1"),
         "mean_absolute_error" => lang().pick("mean absolute error", "平均絶対誤差"),
@@ -87,7 +87,7 @@ pub(super) fn name_of_figure(figure: &str) -> &'static str {
 }
 
 /// The value of a figure in words: a share in percent, an error as the number that it is.
-pub fn shown_figure(name: &str, value: f64) -> String {
+pub fn format_figure(name: &str, value: f64) -> String {
     match name {
         "mean_absolute_error" => figure(value),
         _ => format!("{:.1} %", 100.0 * value),
@@ -95,7 +95,7 @@ pub fn shown_figure(name: &str, value: f64) -> String {
 }
 
 /// A gain in a figure with its sign; of a share in points.
-pub fn shown_gain(name: &str, gain: f64) -> String {
+pub fn format_gain(name: &str, gain: f64) -> String {
     match name {
         // Tiny ones in few characters.
         "mean_absolute_error" if gain != 0.0 && gain.abs() < 1e-3 => format!("{gain:+.0e}"),
@@ -105,8 +105,8 @@ pub fn shown_gain(name: &str, gain: f64) -> String {
 }
 
 /// The section of the model card.
-fn section(changes: &[Change], figure: &str, forgets: bool) -> String {
-    let name = name_of_figure(figure);
+fn section(changes: &[ModelChange], figure: &str, forgets: bool) -> String {
+    let name = figure_name(figure);
     let mut card = tr!(
         "\n\n## Before and after\n\nThe model was trained further from another. The {name} before and after, on the same rows; on \
          validation rows that of the network alone, since n-grams learn from them in the end",
@@ -124,11 +124,11 @@ fn section(changes: &[Change], figure: &str, forgets: bool) -> String {
         "\n\n| | 行数 | 前 | 後 | 増減と 95 % 区間 |\n|---|---|---|---|---|\n",
     );
     for change in changes {
-        let Comparison { before, after, gain, interval, .. } = &change.compared;
+        let ModelComparison { before, after, gain, interval, .. } = &change.compared;
         let [before, after] =
-            [before, after].map(|worth| shown_figure(figure, worth.get(figure).copied().unwrap_or(f64::NAN)));
-        let [low, high] = interval.map(|x| shown_gain(figure, x));
-        let (name, gain) = (name_of_rows(change.rows_of), shown_gain(figure, *gain));
+            [before, after].map(|worth| format_figure(figure, worth.get(figure).copied().unwrap_or(f64::NAN)));
+        let [low, high] = interval.map(|x| format_gain(figure, x));
+        let (name, gain) = (rows_name(change.rows_of), format_gain(figure, *gain));
         let interval = tr!("{low} to {high}", "{low}〜{high}");
         let _ = writeln!(card, "| {name} | {} | {before} | {after} | {gain} ({interval}) |", change.rows);
     }
@@ -147,19 +147,19 @@ mod tests {
 
     #[test]
     fn gains_have_a_sign_and_few_characters() {
-        let gains = [0.0, 0.25, -0.25, -12.5, 0.0004].map(|gain| shown_gain("mean_absolute_error", gain));
+        let gains = [0.0, 0.25, -0.25, -12.5, 0.0004].map(|gain| format_gain("mean_absolute_error", gain));
         assert_eq!(gains, ["+0.000", "+0.250", "-0.250", "-12.50", "+4e-4"]);
-        assert_eq!([0.021, -0.1].map(|gain| shown_gain("micro_f1", gain)), ["+2.1", "-10.0"]);
-        assert_eq!([shown_figure("span_f1", 0.875), shown_figure("mean_absolute_error", 0.875)], ["87.5 %", "0.875"]);
+        assert_eq!([0.021, -0.1].map(|gain| format_gain("micro_f1", gain)), ["+2.1", "-10.0"]);
+        assert_eq!([format_figure("span_f1", 0.875), format_figure("mean_absolute_error", 0.875)], ["87.5 %", "0.875"]);
     }
 
     /// Old rows that are worse for certain are forgotten; new ones are not.
     #[test]
     fn what_is_forgotten_is_said() {
-        let change = |rows_of, interval: [f64; 2]| Change {
+        let change = |rows_of, interval: [f64; 2]| ModelChange {
             rows_of,
             rows: 9,
-            compared: Comparison {
+            compared: ModelComparison {
                 before: [("micro_f1", 0.9)].into_iter().collect(),
                 after: [("micro_f1", 0.8)].into_iter().collect(),
                 gain: -0.1,
@@ -174,7 +174,7 @@ mod tests {
             (OLD_VALID, [-0.2, -0.01], false),
             (NEW_TEST, [-0.2, -0.01], false),
         ] {
-            let (metrics, card) = report(&[change(rows_of, interval)], "micro_f1", true);
+            let (metrics, card) = comparison_report(&[change(rows_of, interval)], "micro_f1", true);
             assert_eq!((metrics["forgets"].as_bool(), card.contains("worse than before")), (Some(forgets), forgets));
             assert_eq!(metrics["changes"][0]["before"]["micro_f1"], 0.9);
             assert!(card.contains("| 90.0 % | 80.0 % | -10.0 (-20.0 to"), "{card}");

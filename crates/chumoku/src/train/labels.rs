@@ -1,21 +1,21 @@
 //! Training a classifier of any number of labels a text: the run is that of one class, the report its own.
 
-use super::beside::Worth;
-use super::card::{how_trained, promises, report_rows, risk_coverage, unseen_section};
-use super::changes::changes_of;
-use super::folds::cross_validate;
-use super::halves::{self, Given, Whole};
-use super::joined_labels::{LabelRows, coherent};
-use super::names::{network_name, network_sizes};
-use super::run::{Ended, plan_json};
-use super::state::Best;
-use super::strongest::{section, strongest};
+use super::card::{abstain_levels, reported_rows, risk_coverage, training_summary, unseen_section};
+use super::cross_validation::cross_validate;
+use super::display_names::{network_name, network_sizes};
+use super::ensemble::{self, EnsembleOptions, TrainedEnsemble};
+use super::feature_columns::ColumnBenefit;
+use super::label_blend_fit::{LabelRows, cap_by_parents};
+use super::model_changes::compare_classifiers;
+use super::run::{RunResult, plan_json};
+use super::strongest_ngrams::{strongest_ngrams, strongest_section};
+use super::train_state::BestEvaluation;
 use super::training::{Training, write_folder};
-use super::{Event, LabelScores, Plan, TrainOptions, TrainingData};
+use super::{LabelScores, Plan, TrainEvent, TrainOptions, TrainingData};
 use crate::label_blend::LabelBlend;
-use crate::lang::wording::thousands;
-use crate::lang::{lang, markdown};
-use crate::problem::Problem;
+use crate::lang::wording::format_thousands;
+use crate::lang::{escape_markdown, lang};
+use crate::prediction_target::PredictionTarget;
 use crate::scoring::Rows;
 use crate::text_classifier::TextClassifier;
 use crate::{ModelKind, Result, stages, tr};
@@ -35,9 +35,9 @@ pub struct LabelsOutcome {
     /// Scores on the test rows: the whole predictor.
     pub test: LabelScores,
     /// Scores on the test rows of the network alone, the n-grams alone, and the most frequent label for every text.
-    pub parts: [LabelScores; 3],
+    pub members: [LabelScores; 3],
     /// The best evaluation.
-    pub best: Option<Best>,
+    pub best: Option<BestEvaluation>,
     /// Whether it was stopped before its end.
     pub interrupted: bool,
 }
@@ -61,89 +61,96 @@ pub fn train_labels(data: &TrainingData<Vec<u32>>, training: Training<'_>) -> Re
         let test = train_labels(data, training)?.test;
         Ok(vec![("micro_f1", test.micro_f1), ("macro_f1", test.macro_f1)])
     })?;
-    let problem = Problem::Labels(LabelBlend::attention(data.labels.len()));
-    let whole = halves::train(data, problem, (options, out, stop), Given::default(), observe)?;
-    let Whole { classifier, plan, ended, found, worth, before, .. } = whole;
-    let finished = Finished { data, options, out, plan: &plan, ended: &ended, stop, before: before.as_ref() };
+    let problem = PredictionTarget::Labels(LabelBlend::network_only(data.labels.len()));
+    let whole = ensemble::train_members(data, problem, (options, out, stop), EnsembleOptions::default(), observe)?;
+    let TrainedEnsemble { classifier, plan, ended, warm_start: found, column_benefit: worth, base: before, .. } = whole;
+    let finished = FinishedLabels { data, options, out, plan: &plan, ended: &ended, stop, before: before.as_ref() };
     finished.write(classifier, (found, worth, folds), observe)
 }
 
 /// A run whose steps have ended.
-struct Finished<'a> {
+struct FinishedLabels<'a> {
     data: &'a TrainingData<Vec<u32>>,
     options: &'a TrainOptions,
     out: &'a Path,
     plan: &'a Plan,
-    ended: &'a Ended,
+    ended: &'a RunResult,
     stop: &'a AtomicBool,
     /// The model that was trained further, if one was.
     before: Option<&'a TextClassifier>,
 }
 
-impl Finished<'_> {
+impl FinishedLabels<'_> {
     /// Blend, thresholds, scores, and the folder's files.
     fn write(
         self,
         mut classifier: TextClassifier,
-        (found, worth, folds): (crate::ngram::WarmStart, Option<Worth>, Option<Value>),
-        observe: &mut dyn FnMut(Event<'_>),
+        (found, worth, folds): (crate::ngram::WarmStart, Option<ColumnBenefit>, Option<Value>),
+        observe: &mut dyn FnMut(TrainEvent<'_>),
     ) -> Result<LabelsOutcome> {
-        let Finished { data, options, out, plan, ended, stop, before } = self;
-        let [attention, ngrams] = halves::log_odds(&classifier, &data.valid)?;
+        let FinishedLabels { data, options, out, plan, ended, stop, before } = self;
+        let [attention, ngrams] = ensemble::log_odds(&classifier, &data.valid)?;
         let tree = data.hierarchy.as_ref();
         let both = LabelRows { data, attention: &attention, ngrams: Some(&ngrams) };
         let blend = both.fit();
         let alone = [&attention, &ngrams].map(|half| LabelRows { data, attention: half, ngrams: None }.fit());
         let known: Vec<f32> = data.valid.texts().iter().filter_map(|text| classifier.known_share(text)).collect();
-        classifier.config.caution = both.caution(&blend, &known);
-        classifier.config.problem = Problem::Labels(blend);
-        halves::refit(&mut classifier, data, found, (&options.set.ngrams(data), None), (ended, stop), observe)?;
+        classifier.config.abstention = both.calibrate_abstention(&blend, &known);
+        classifier.config.target = PredictionTarget::Labels(blend);
+        ensemble::refit_ngrams(
+            &mut classifier,
+            data,
+            found,
+            (&options.set.ngram_config(data), None),
+            (ended, stop),
+            observe,
+        )?;
 
         let _stage = stages::begin(stages::REPORT);
-        let (rows, part) = report_rows(data);
+        let (rows, part) = reported_rows(data);
         let predictions = classifier.predict(&rows.texts())?;
-        let problem = &classifier.config.problem;
-        let sure = problem.sure_labels(rows, &predictions);
+        let problem = &classifier.config.target;
+        let sure = problem.label_confidences(rows, &predictions);
         let test = problem.label_scores(rows, predictions, (&data.labels, tree), options.seed)?;
-        let log_odds = halves::log_odds(&classifier, rows)?;
+        let log_odds = ensemble::log_odds(&classifier, rows)?;
         let of_half = |half: usize| {
             let p: Vec<Vec<f32>> =
-                log_odds[half].iter().map(|z| coherent(tree, alone[half].probabilities(z, None))).collect();
-            let predicted: Vec<Vec<u32>> = p.iter().map(|p| alone[half].predicted(p)).collect();
+                log_odds[half].iter().map(|z| cap_by_parents(tree, alone[half].probabilities(z, None))).collect();
+            let predicted: Vec<Vec<u32>> = p.iter().map(|p| alone[half].predicted_labels(p)).collect();
             LabelScores::of(&rows.labels, &predicted, Some(&p), &data.labels, options.seed).at_levels(tree)
         };
-        let parts = [of_half(0), of_half(1), most_frequent(data, rows, options.seed)];
+        let parts = [of_half(0), of_half(1), most_frequent_scores(data, rows, options.seed)];
         let mut metrics = metrics(&classifier, data, options, plan, ended, part, &test, &parts);
         metrics["folds"] = folds.into();
         if let Some(unseen) = data.unseen_test_rows() {
             metrics["unseen"] = json!(classifier.label_scores(&unseen, options.seed)?);
         }
-        metrics["abstain"] = promises(classifier.config.caution.as_ref(), (&sure, &[])).into();
+        metrics["abstain"] = abstain_levels(classifier.config.abstention.as_ref(), (&sure, &[])).into();
         metrics["risk_coverage"] = json!(risk_coverage(&sure));
         metrics["columns"] = worth.as_ref().map(|worth| worth.to_json(&data.columns)).into();
-        metrics["strongest_ngrams"] = strongest(classifier.ngrams.as_ref(), data);
+        metrics["strongest_ngrams"] = strongest_ngrams(classifier.ngrams.as_ref(), data);
         let mut card = card(&classifier, data, plan, ended, options, part, &test, &parts)?;
         card += &unseen_section(&metrics, "micro_f1");
-        card += &section(&metrics["strongest_ngrams"]);
+        card += &strongest_section(&metrics["strongest_ngrams"]);
         worth.iter().for_each(|worth| card += &worth.section(&data.columns));
         if let Some(before) = before
-            && let Some((figures, section)) = changes_of(data, [before, &classifier], options)?
+            && let Some((figures, section)) = compare_classifiers(data, [before, &classifier], options)?
         {
             metrics["further"] = figures;
             card += &section;
         }
         let mut files = classifier.files()?;
-        files.push(super::ngrams::seen(data));
+        files.push(super::ngrams::seen_texts_file(data));
         let writing = stages::begin(stages::WRITING);
         write_folder(out, files, &metrics, card)?;
         drop(writing);
         let (best, interrupted) = (ended.state.best, ended.interrupted);
-        Ok(LabelsOutcome { model: classifier, metrics, test, parts, best, interrupted })
+        Ok(LabelsOutcome { model: classifier, metrics, test, members: parts, best, interrupted })
     }
 }
 
 /// Scores of always predicting the label that is the most frequent in training.
-pub(super) fn most_frequent(data: &TrainingData<Vec<u32>>, rows: &Rows<Vec<u32>>, seed: u64) -> LabelScores {
+pub(super) fn most_frequent_scores(data: &TrainingData<Vec<u32>>, rows: &Rows<Vec<u32>>, seed: u64) -> LabelScores {
     let counts = data.class_rows();
     let most = (0..counts.len()).fold(0, |best, label| if counts[label] > counts[best] { label } else { best });
     let scores = LabelScores::of(&rows.labels, &vec![vec![most as u32]; rows.len()], None, &data.labels, seed);
@@ -156,7 +163,7 @@ fn metrics(
     data: &TrainingData<Vec<u32>>,
     options: &TrainOptions,
     plan: &Plan,
-    ended: &Ended,
+    ended: &RunResult,
     part: &str,
     test: &LabelScores,
     parts: &[LabelScores; 3],
@@ -178,7 +185,7 @@ fn metrics(
         "epochs": ended.state.epoch,
         "best_epoch": best.map(|best| best.epoch),
         "valid": best.map(|best| json!({ "micro_f1": best.score, "log_loss": best.loss })),
-        "blend": model.config().problem.labels(),
+        "blend": model.config().target.labels(),
         "scored_on": part,
         "micro_f1": test.micro_f1,
         "macro_f1": test.macro_f1,
@@ -190,12 +197,12 @@ fn metrics(
 }
 
 /// The row of the model itself.
-pub(super) fn this_model() -> &'static str {
+pub(super) fn this_model_name() -> &'static str {
     lang().pick("this model", "このモデル")
 }
 
 /// The row of what any model must beat.
-pub(super) fn always_most_frequent() -> &'static str {
+pub(super) fn most_frequent_name() -> &'static str {
     lang().pick("always the most frequent label (baseline)", "最も多いラベル（比較対象）")
 }
 
@@ -208,7 +215,7 @@ pub(super) fn score_table(names: &[&str], (test, others): (&LabelScores, &[Label
         let [micro, macro_, sample] = scores.averages().map(|(_, x)| 100.0 * x);
         let _ = writeln!(card, "| {name} | {micro:.1} % | {macro_:.1} % | {sample:.1} % |");
     }
-    card + &super::levels::of_labels(names, test, others)
+    card + &super::hierarchy_report::label_level_section(names, test, others)
 }
 
 /// Each label with its threshold and how well it is predicted.
@@ -226,7 +233,7 @@ pub(super) fn label_table(test: &LabelScores, blend: Option<&LabelBlend>) -> Str
     let thresholds = blend.map(|blend| &blend.thresholds[..]).unwrap_or_default();
     for (label, threshold) in test.of_labels.iter().zip(thresholds) {
         let [precision, recall, f1] = [label.precision, label.recall, label.f1].map(|x| 100.0 * x);
-        let name = markdown(&label.label);
+        let name = escape_markdown(&label.label);
         let _ = writeln!(
             card,
             "| {name} | {} | {threshold:.2} | {precision:.1} % | {recall:.1} % | {f1:.1} % |",
@@ -242,17 +249,17 @@ fn card(
     model: &TextClassifier,
     data: &TrainingData<Vec<u32>>,
     plan: &Plan,
-    ended: &Ended,
+    ended: &RunResult,
     options: &TrainOptions,
     part: &str,
     test: &LabelScores,
     parts: &[LabelScores; 3],
 ) -> Result<String> {
     let body = &model.config().model.body;
-    let noun = network_name(body.network());
+    let noun = network_name(body.kind());
     let mut card = tr!("# Text classifier, {} labels\n\n", "# テキスト分類モデル（{} ラベル）\n\n", data.labels.len());
     if ended.interrupted {
-        card += &super::card::interrupted_after(ended.state.epoch);
+        card += &super::card::interruption_note(ended.state.epoch);
     }
     if let Some(warning) = test.warning() {
         card += &format!("**{warning}**\n\n");
@@ -263,15 +270,15 @@ fn card(
         "{noun}（{}、パラメータ {}）を {}、ラベルごとの n-gram の線形モデルと組み合わせたものです。テキストには {} 個のラベルのうち\
          いくつでも付きます。\n\n",
         network_sizes(body, lang()),
-        thousands(model.num_parameters()),
-        how_trained(plan, data.further.is_some()),
+        format_thousands(model.num_parameters()),
+        training_summary(plan, data.further.is_some()),
         data.labels.len()
     );
     let alone = tr!("{noun} alone", "{noun}単独");
     let ngrams = lang().pick("n-grams alone (baseline)", "n-gram 単独（比較対象）");
-    let names = [this_model(), &alone, ngrams, always_most_frequent()];
+    let names = [this_model_name(), &alone, ngrams, most_frequent_name()];
     card += &score_table(&names, (test, parts), part);
-    card += &label_table(test, model.config().problem.labels());
+    card += &label_table(test, model.config().target.labels());
     card += &super::card::data_section(data, options.seed);
     card += &tr!(
         "\n## Limits\n\nThe labels are known from the training rows alone. Answers for texts in another language, style or subject mean \
@@ -280,5 +287,5 @@ fn card(
          いるのは学習データだけです。言語・文体・話題の異なるテキストへの答えには、ほとんど意味がありません。アテンションの重みが示すのは\
          モデルがどこを見ているかであって、判断の理由ではありません。"
     );
-    Ok(card + &super::card::use_section(data.reads_pairs()))
+    Ok(card + &super::card::usage_section(data.reads_pairs()))
 }

@@ -1,12 +1,12 @@
 //! The n-gram model by cross-validation, where validation rows are too few to choose its penalty by.
 
-use super::folds::{divided, splits};
-use super::names::label;
-use super::target::Target;
-use super::{Blend, Event, TrainOptions, TrainingData};
+use super::cross_validation::{fold_data, splits};
+use super::display_names::topic_label;
+use super::target::ClassifierTarget;
+use super::{Blend, TrainEvent, TrainOptions, TrainingData};
 use crate::Result;
-use crate::caution::Caution;
-use crate::decision::Decision;
+use crate::abstention::AbstentionCalibration;
+use crate::decision_rule::DecisionRule;
 use crate::ngram::{NgramConfig, NgramData, NgramModel, WarmStart};
 use crate::scoring::picked;
 use chumoku_nn::probability::log_softmax;
@@ -14,35 +14,35 @@ use std::cell::RefCell;
 use std::sync::atomic::AtomicBool;
 
 /// Training and validation rows up to which choices are made by cross-validation.
-pub(super) const FEW_ROWS: usize = 1000;
+pub(super) const MAX_FEW_ROWS: usize = 1000;
 /// Validation rows that are enough to choose by.
-pub(super) const ENOUGH_VALID: usize = 100;
+pub(super) const MIN_VALID_ROWS: usize = 100;
 /// Folds of what is solved quickly.
 pub(super) const FOLDS: usize = 5;
 /// Log-probabilities of the classes, of each row.
 pub(super) type LogP = Vec<Vec<f32>>;
 
 /// Whether validation rows are too few to choose by.
-pub(super) fn is_few(data: &TrainingData) -> bool {
+pub(super) fn needs_cross_validation(data: &TrainingData) -> bool {
     let rows = data.train.len() + data.valid.len();
     // Without test rows the figures are those of the validation rows: these must stay apart.
     let is_judged = !data.test.is_empty();
     is_judged
-        && rows <= FEW_ROWS
-        && data.valid.len() < ENOUGH_VALID
+        && rows <= MAX_FEW_ROWS
+        && data.valid.len() < MIN_VALID_ROWS
         && data.columns.is_empty()
         && data.further.is_none()
         && splits(data, FOLDS, 0).iter().flatten().all(|part| part.len() >= 2)
 }
 
 /// Training and validation rows as training rows.
-pub(super) fn merged(data: &TrainingData) -> TrainingData {
+pub(super) fn merge_validation(data: &TrainingData) -> TrainingData {
     let all = (0..data.train.len() + data.valid.len()).collect();
-    TrainingData { test: data.test.clone(), ..divided(data, &[all, Vec::new(), Vec::new()]) }
+    TrainingData { test: data.test.clone(), ..fold_data(data, &[all, Vec::new(), Vec::new()]) }
 }
 
 /// Out-of-fold predictions of the n-gram model.
-pub(super) struct NgramFolds {
+pub(super) struct NgramCrossValidation {
     pub(super) c: f32,
     /// Of each row.
     pub(super) log_p: LogP,
@@ -50,16 +50,16 @@ pub(super) struct NgramFolds {
     pub(super) known: Vec<f32>,
 }
 
-impl NgramFolds {
+impl NgramCrossValidation {
     /// Chooses the strength of the n-gram model's penalty by the log-loss of held-out rows.
-    pub(super) fn of(
+    pub(super) fn run(
         data: &TrainingData,
         options: &TrainOptions,
         class_weights: Option<&[f32]>,
         stop: &AtomicBool,
-        observe: &mut dyn FnMut(Event<'_>),
-    ) -> Result<NgramFolds> {
-        let config = options.set.ngrams(data);
+        observe: &mut dyn FnMut(TrainEvent<'_>),
+    ) -> Result<NgramCrossValidation> {
+        let config = options.set.ngram_config(data);
         let (rows, classes) = (data.train.len(), data.labels.len());
         let counts = data.train.counted(class_weights);
         let mut log_p: Vec<LogP> = vec![vec![Vec::new(); rows]; config.c_grid.len()];
@@ -83,7 +83,7 @@ impl NgramFolds {
                 (config.c_grid, config.c_without_validation) = (vec![c], c);
                 let (model, next) = train(&of_fold, &config, found, stop, observe)?;
                 found = next;
-                let logits = model.logits_of(&held_out);
+                let logits = model.logits_batch(&held_out);
                 let of_rows = judged.iter().zip(logits.chunks_exact(classes)).zip(&held_out);
                 for ((&row, logits), text) in of_rows {
                     log_p[row] = log_softmax(logits);
@@ -99,57 +99,59 @@ impl NgramFolds {
         };
         let losses: Vec<f64> = log_p.iter().map(loss).collect();
         let best = (0..losses.len()).fold(0, |best, place| if losses[place] < losses[best] { place } else { best });
-        Ok(NgramFolds { c: config.c_grid[best], log_p: log_p.swap_remove(best), known })
+        Ok(NgramCrossValidation { c: config.c_grid[best], log_p: log_p.swap_remove(best), known })
     }
 
     /// The calibration on all rows.
-    pub(super) fn calibrated(
+    pub(super) fn calibrate(
         &self,
         data: &TrainingData,
         options: &TrainOptions,
         class_weights: Option<&[f32]>,
-    ) -> Calibration {
+    ) -> NgramCalibration {
         let labels = [&data.train.labels[..], &data.valid.labels[..]].concat();
-        let rows = (&labels[..], data.counted(class_weights));
-        Calibration::of((&self.log_p, &self.known), rows, data, options)
+        let rows = (&labels[..], data.combined_weights(class_weights));
+        NgramCalibration::fit((&self.log_p, &self.known), rows, data, options)
     }
 }
 
 /// The n-grams alone: cross-validation's choice, and the rows to train on. None if validation rows can do it.
-pub(super) fn of_ngrams(
+pub(super) fn cross_validate_ngrams(
     data: &TrainingData,
     options: &TrainOptions,
     class_weights: Option<&[f32]>,
     stop: &AtomicBool,
-    observe: &mut dyn FnMut(Event<'_>),
-) -> Result<Option<NgramFolds>> {
-    is_few(data).then(|| NgramFolds::of(&merged(data), options, class_weights, stop, observe)).transpose()
+    observe: &mut dyn FnMut(TrainEvent<'_>),
+) -> Result<Option<NgramCrossValidation>> {
+    needs_cross_validation(data)
+        .then(|| NgramCrossValidation::run(&merge_validation(data), options, class_weights, stop, observe))
+        .transpose()
 }
 
 /// How scores become probabilities and answers.
-pub(super) struct Calibration {
+pub(super) struct NgramCalibration {
     /// The factor on the scores.
     pub(super) scale: f32,
     /// When to say "I do not know".
-    pub(super) caution: Option<Caution>,
+    pub(super) caution: Option<AbstentionCalibration>,
     /// The decision for macro-F1, for the report.
-    pub(super) found: Option<Decision>,
+    pub(super) found: Option<DecisionRule>,
     /// The same, if it was asked for.
-    pub(super) decision: Option<Decision>,
+    pub(super) decision: Option<DecisionRule>,
 }
 
-impl Calibration {
+impl NgramCalibration {
     /// Calibrates by rows that had no part in the model, with the share of their n-grams that it knows. Weights say how much
     /// each row counts for the factor.
-    pub(super) fn of(
+    pub(super) fn fit(
         (log_p, known): (&[Vec<f32>], &[f32]),
         (labels, weights): (&[u32], Option<Vec<f32>>),
         data: &TrainingData,
         options: &TrainOptions,
-    ) -> Calibration {
+    ) -> NgramCalibration {
         let scale = Blend::fit(log_p, &[], labels, weights.as_deref()).attention;
         if labels.is_empty() {
-            return Calibration { scale, caution: None, found: None, decision: None };
+            return NgramCalibration { scale, caution: None, found: None, decision: None };
         }
         let of_row = |log_p: &Vec<f32>| {
             let scaled: Vec<f32> = log_p.iter().map(|x| scale * x).collect();
@@ -157,22 +159,23 @@ impl Calibration {
         };
         let probabilities: Vec<Vec<f32>> = log_p.iter().map(of_row).collect();
         let tree = data.hierarchy.as_ref();
-        let found = tree.is_none().then(|| Decision::for_macro_f1(&probabilities, labels, data.labels.len()));
+        let found = tree.is_none().then(|| DecisionRule::for_macro_f1(&probabilities, labels, data.labels.len()));
         let decision = found.clone().filter(|_| options.optimize.is_some());
-        let caution = Some(Caution::of_classes(&probabilities, labels, known, (decision.as_ref(), tree)));
-        Calibration { scale, caution, found, decision }
+        let caution =
+            Some(AbstentionCalibration::fit_classes(&probabilities, labels, known, (decision.as_ref(), tree)));
+        NgramCalibration { scale, caution, found, decision }
     }
 }
 
 /// Trains an n-gram model, beginning from what an earlier training found.
-pub(super) fn train<A: Target>(
+pub(super) fn train<A: ClassifierTarget>(
     data: &NgramData<'_, A>,
     config: &NgramConfig,
     found: WarmStart,
     stop: &AtomicBool,
-    observe: &mut dyn FnMut(Event<'_>),
+    observe: &mut dyn FnMut(TrainEvent<'_>),
 ) -> Result<(NgramModel, WarmStart)> {
     let observe = RefCell::new(observe);
-    let progress = |line: &str| (observe.borrow_mut())(Event::Working(label("n-grams"), line.into()));
-    Ok(NgramModel::train_from(data, config, found, stop, &progress)?)
+    let progress = |line: &str| (observe.borrow_mut())(TrainEvent::Progress(topic_label("n-grams"), line.into()));
+    Ok(NgramModel::train_warm(data, config, found, stop, &progress)?)
 }

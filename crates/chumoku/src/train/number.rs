@@ -1,20 +1,20 @@
 //! Training a predictor of numbers: the run is that of several labels, one a threshold; the report its own.
 
-use super::card::{how_trained, promises, report_rows, risk_coverage, unseen_section};
-use super::changes::changes_of;
-use super::folds::cross_validate;
-use super::halves::{self, Given, Whole};
-use super::labels::this_model;
-use super::names::network_name;
-use super::run::{Ended, plan_json};
-use super::state::Best;
+use super::card::{abstain_levels, reported_rows, risk_coverage, training_summary, unseen_section};
+use super::cross_validation::cross_validate;
+use super::display_names::network_name;
+use super::ensemble::{self, EnsembleOptions, TrainedEnsemble};
+use super::labels::this_model_name;
+use super::model_changes::compare_classifiers;
+use super::run::{RunResult, plan_json};
+use super::train_state::BestEvaluation;
 use super::training::{Training, write_folder};
 use super::{NumberScores, Plan, TrainOptions, TrainingData};
-use crate::caution::Caution;
+use crate::abstention::AbstentionCalibration;
 use crate::lang::lang;
-use crate::lang::wording::thousands;
-use crate::number::{Measured, NumberBlend};
-use crate::problem::Problem;
+use crate::lang::wording::format_thousands;
+use crate::number::{NumberBlend, NumberLabel};
+use crate::prediction_target::PredictionTarget;
 use crate::scoring::{Rows, figure};
 use crate::text_classifier::TextClassifier;
 use crate::train::network_sizes;
@@ -33,11 +33,11 @@ pub struct NumberOutcome {
     /// Scores on the test rows: the whole predictor.
     pub test: NumberScores,
     /// Scores on the test rows of the network alone, the n-grams alone, and the median of the training rows for every text.
-    pub parts: [NumberScores; 3],
+    pub members: [NumberScores; 3],
     /// The true and the predicted number of each of these rows.
     pub points: Vec<[f64; 2]>,
     /// The best evaluation.
-    pub best: Option<Best>,
+    pub best: Option<BestEvaluation>,
     /// Whether it was stopped before its end.
     pub interrupted: bool,
 }
@@ -53,7 +53,7 @@ const PARTS: [&str; 3] = ["attention", "ngrams", "median"];
 ///
 /// # Errors
 /// If the folder cannot be written, a checkpoint does not fit, or the loss is no longer finite.
-pub fn train_number(data: &TrainingData<Measured>, training: Training<'_>) -> Result<NumberOutcome> {
+pub fn train_number(data: &TrainingData<NumberLabel>, training: Training<'_>) -> Result<NumberOutcome> {
     training.begin(ModelKind::Classifier)?;
     let Training { options, out, stop, mut observe } = training;
     let (options, observe) = (&options, &mut *observe);
@@ -61,60 +61,68 @@ pub fn train_number(data: &TrainingData<Measured>, training: Training<'_>) -> Re
         let test = train_number(data, training)?.test;
         Ok(vec![("mean_absolute_error", test.mean_absolute_error), ("spearman", test.spearman)])
     })?;
-    let plain = Problem::Number(NumberBlend::attention(data.scale.clone()));
-    let whole = halves::train(data, plain, (options, out, stop), Given::default(), observe)?;
-    let Whole { mut classifier, plan, ended, found, worth, before, .. } = whole;
-    let [attention, ngrams] = halves::log_odds(&classifier, &data.valid)?;
+    let plain = PredictionTarget::Number(NumberBlend::network_only(data.scale.clone()));
+    let whole = ensemble::train_members(data, plain, (options, out, stop), EnsembleOptions::default(), observe)?;
+    let TrainedEnsemble { mut classifier, plan, ended, warm_start: found, column_benefit: worth, base: before, .. } =
+        whole;
+    let [attention, ngrams] = ensemble::log_odds(&classifier, &data.valid)?;
     let truth = (&data.valid.labels[..], data.valid.weights.as_deref());
-    let (blend, sure) = NumberBlend::fit_sure(&data.scale, &attention, &ngrams, truth);
+    let (blend, sure) = NumberBlend::fit_with_confidences(&data.scale, &attention, &ngrams, truth);
     let known: Vec<f32> = data.valid.texts().iter().filter_map(|text| classifier.known_share(text)).collect();
-    classifier.config.caution = caution(data, &sure, &known);
-    classifier.config.problem = Problem::Number(blend);
+    classifier.config.abstention = calibrate_abstention(data, &sure, &known);
+    classifier.config.target = PredictionTarget::Number(blend);
     let alone = [&attention, &ngrams].map(|half| NumberBlend::fit(&data.scale, half, &[], truth));
-    halves::refit(&mut classifier, data, found, (&options.set.ngrams(data), None), (&ended, stop), observe)?;
+    ensemble::refit_ngrams(
+        &mut classifier,
+        data,
+        found,
+        (&options.set.ngram_config(data), None),
+        (&ended, stop),
+        observe,
+    )?;
 
     let _stage = stages::begin(stages::REPORT);
-    let (rows, part) = report_rows(data);
+    let (rows, part) = reported_rows(data);
     let predictions = classifier.predict(&rows.texts())?;
-    let problem = &classifier.config.problem;
-    let sure = problem.sure_numbers(rows, &predictions);
+    let problem = &classifier.config.target;
+    let sure = problem.number_confidences(rows, &predictions);
     let (test, points) = problem.number_scores(rows, &predictions, options.seed)?;
     let numbers: Vec<f64> = points.iter().map(|[truth, _]| *truth).collect();
-    let log_odds = halves::log_odds(&classifier, rows)?;
+    let log_odds = ensemble::log_odds(&classifier, rows)?;
     let of_half = |half: usize| {
         let score = |z: &Vec<f32>| alone[half].estimate(&alone[half].blend.probabilities(z, None)).score;
         let predicted: Vec<f64> = log_odds[half].iter().map(score).collect();
         NumberScores::of(&numbers, &predicted, None, &data.scale, options.seed)
     };
-    let parts = [of_half(0), of_half(1), of_median(data, &numbers, options.seed)];
-    let report = Report { data, options, plan: &plan, ended: &ended, part, test: &test, parts: &parts };
+    let parts = [of_half(0), of_half(1), median_scores(data, &numbers, options.seed)];
+    let report = NumberReport { data, options, plan: &plan, ended: &ended, part, test: &test, parts: &parts };
     let (mut metrics, mut card) = (report.metrics(&classifier), report.card(&classifier));
     metrics["folds"] = folds.into();
     if let Some(unseen) = data.unseen_test_rows() {
         metrics["unseen"] = json!(classifier.number_scores(&unseen, options.seed)?.0);
     }
     card += &unseen_section(&metrics, "mean_absolute_error");
-    metrics["abstain"] = promises(classifier.config.caution.as_ref(), (&sure, &[])).into();
+    metrics["abstain"] = abstain_levels(classifier.config.abstention.as_ref(), (&sure, &[])).into();
     metrics["risk_coverage"] = json!(risk_coverage(&sure));
     metrics["columns"] = worth.as_ref().map(|worth| worth.to_json(&data.columns)).into();
     worth.iter().for_each(|worth| card += &worth.section(&data.columns));
     if let Some(before) = &before
-        && let Some((figures, section)) = changes_of(data, [before, &classifier], options)?
+        && let Some((figures, section)) = compare_classifiers(data, [before, &classifier], options)?
     {
         metrics["further"] = figures;
         card += &section;
     }
     let mut files = classifier.files()?;
-    files.push(super::ngrams::seen(data));
+    files.push(super::ngrams::seen_texts_file(data));
     let writing = stages::begin(stages::WRITING);
     write_folder(out, files, &metrics, card)?;
     drop(writing);
     let (best, interrupted) = (ended.state.best, ended.interrupted);
-    Ok(NumberOutcome { model: classifier, metrics, test, parts, points, best, interrupted })
+    Ok(NumberOutcome { model: classifier, metrics, test, members: parts, points, best, interrupted })
 }
 
 /// The number that is best to say of every text alike.
-fn median(rows: &Rows<Measured>) -> f64 {
+fn median(rows: &Rows<NumberLabel>) -> f64 {
     let mut numbers: Vec<f64> = rows.labels.iter().map(|measured| measured.number).collect();
     numbers.sort_by(f64::total_cmp);
     let at = |i: usize| numbers.get(i).copied().unwrap_or_default();
@@ -122,30 +130,34 @@ fn median(rows: &Rows<Measured>) -> f64 {
 }
 
 /// Scores of always saying the median of the training rows, of rows with these numbers.
-pub(super) fn of_median(data: &TrainingData<Measured>, numbers: &[f64], seed: u64) -> NumberScores {
+pub(super) fn median_scores(data: &TrainingData<NumberLabel>, numbers: &[f64], seed: u64) -> NumberScores {
     NumberScores::of(numbers, &vec![median(&data.train); numbers.len()], None, &data.scale, seed)
 }
 
 /// When to say "I do not know", by how `sure` validation rows were of the nearest level, and their shares of known n-grams. None
 /// where numbers are no levels: of a measure no answer is right to the digit.
-pub(super) fn caution(data: &TrainingData<Measured>, sure: &[(f32, bool)], known: &[f32]) -> Option<Caution> {
-    (data.scale.has_levels() && !sure.is_empty()).then(|| Caution::fit(sure, known))
+pub(super) fn calibrate_abstention(
+    data: &TrainingData<NumberLabel>,
+    sure: &[(f32, bool)],
+    known: &[f32],
+) -> Option<AbstentionCalibration> {
+    (data.scale.has_levels() && !sure.is_empty()).then(|| AbstentionCalibration::fit(sure, known))
 }
 
 /// All that there is to report of a run.
-struct Report<'a> {
-    data: &'a TrainingData<Measured>,
+struct NumberReport<'a> {
+    data: &'a TrainingData<NumberLabel>,
     options: &'a TrainOptions,
     plan: &'a Plan,
-    ended: &'a Ended,
+    ended: &'a RunResult,
     part: &'a str,
     test: &'a NumberScores,
     parts: &'a [NumberScores; 3],
 }
 
-impl Report<'_> {
+impl NumberReport<'_> {
     fn metrics(&self, model: &TextClassifier) -> Value {
-        let Report { data, options, plan, ended, part, test, parts } = self;
+        let NumberReport { data, options, plan, ended, part, test, parts } = self;
         let best = ended.state.best;
         let baselines: serde_json::Map<String, Value> =
             PARTS.iter().zip(*parts).map(|(name, scores)| ((*name).into(), json!(scores))).collect();
@@ -162,7 +174,7 @@ impl Report<'_> {
             "epochs": ended.state.epoch,
             "best_epoch": best.map(|best| best.epoch),
             "valid": best.map(|best| json!({ "mean_absolute_error": -best.score, "log_loss": best.loss })),
-            "blend": model.config().problem.number(),
+            "blend": model.config().target.number(),
             "scored_on": part,
             "mean_absolute_error": test.mean_absolute_error,
             "r2": test.r2,
@@ -177,12 +189,12 @@ impl Report<'_> {
 
     /// The model card.
     fn card(&self, model: &TextClassifier) -> String {
-        let Report { data, options, plan, ended, part, test, parts } = self;
+        let NumberReport { data, options, plan, ended, part, test, parts } = self;
         let body = &model.config().model.body;
-        let noun = network_name(body.network());
+        let noun = network_name(body.kind());
         let mut card = tr!("# Predictor of a number for each text\n\n", "# テキストごとの数値の予測モデル\n\n");
         if ended.interrupted {
-            card += &super::card::interrupted_after(ended.state.epoch);
+            card += &super::card::interruption_note(ended.state.epoch);
         }
         if let Some(warning) = test.warning() {
             card += &format!("**{warning}**\n\n");
@@ -194,13 +206,13 @@ impl Report<'_> {
             "{noun}（{}、パラメータ {}）を {}、{} 個のしきい値ごとの n-gram の線形モデルと組み合わせたものです。学習データの数値は \
              {least} から {most} までです。\n\n",
             network_sizes(body, lang()),
-            thousands(model.num_parameters()),
-            how_trained(plan, data.further.is_some()),
+            format_thousands(model.num_parameters()),
+            training_summary(plan, data.further.is_some()),
             data.scale.thresholds.len()
         );
         let alone = tr!("{noun} alone", "{noun}単独");
         let ngrams = lang().pick("n-grams alone (baseline)", "n-gram 単独（比較対象）");
-        let names = [this_model(), &alone, ngrams, always_median()];
+        let names = [this_model_name(), &alone, ngrams, median_name()];
         card += &score_table(&names, (test, *parts), part);
         card += &super::card::data_section(data, options.seed);
         card += &tr!(
@@ -211,12 +223,12 @@ impl Report<'_> {
              は学習データだけで、その範囲を超える値は答えません。区間の約束は、検証データと似たテキストについてのものです。言語・文体・話題の\
              異なるテキストへの答えには、ほとんど意味がありません。"
         );
-        card + &super::card::use_section(data.reads_pairs())
+        card + &super::card::usage_section(data.reads_pairs())
     }
 }
 
 /// The row of what any model must beat.
-pub(super) fn always_median() -> &'static str {
+pub(super) fn median_name() -> &'static str {
     lang().pick("always the median (baseline)", "常に中央値（比較対象）")
 }
 

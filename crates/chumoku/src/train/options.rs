@@ -1,13 +1,13 @@
 //! What the caller decides of a run.
 
-use super::adjust::Adjusted;
 use super::class_weights::ClassWeights;
-use super::crew::Crew;
+use super::data_source::DataSource;
 use super::plan::Freeze;
-use super::source::Source;
-use crate::decision::Optimize;
-use crate::nn::{Network, PositionKind};
-use crate::text::Unit;
+use super::setting_overrides::SettingOverrides;
+use super::worker_group::WorkerGroup;
+use crate::decision_rule::Optimize;
+use crate::nn::{BackboneKind, PositionKind};
+use crate::text::TokenizationUnit;
 use chumoku_kernels::Precision;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub struct TrainOptions {
     /// Epochs at most; chosen from the data if absent.
     pub epochs: Option<u64>,
     /// The network of a classifier that reads the tokens.
-    pub network: Network,
+    pub network: BackboneKind,
     /// Positional encoding of a classifier's transformer.
     pub position: PositionKind,
     /// The folder of a pretrained encoder, as Hugging Face's library writes it, that a classifier starts from; or of a
@@ -36,9 +36,9 @@ pub struct TrainOptions {
     /// answer is the most probable class.
     pub optimize: Option<Optimize>,
     /// Settings of a classifier that are otherwise chosen from the data.
-    pub set: Adjusted,
+    pub set: SettingOverrides,
     /// What tokens are; chosen from the data if absent.
-    pub tokens: Option<Unit>,
+    pub tokens: Option<TokenizationUnit>,
     /// How exact matrix products are.
     pub precision: Precision,
     /// Parts of a batch, from 1 to [`MOST_PARTS`](super::MOST_PARTS), that are learnt from side by side; chosen from the
@@ -56,9 +56,9 @@ pub struct TrainOptions {
     /// and its translation with a tab between them. Does not change results.
     pub watch: Option<String>,
     /// The files of the rows, of a translator or a language model, which its folder remembers. Does not change results.
-    pub source: Option<Source>,
+    pub source: Option<DataSource>,
     /// This process's part in a run that several processes share; alone if absent. Does not change results.
-    pub crew: Option<Crew>,
+    pub crew: Option<WorkerGroup>,
 }
 
 impl Default for TrainOptions {
@@ -66,13 +66,13 @@ impl Default for TrainOptions {
         TrainOptions {
             seed: 42,
             epochs: None,
-            network: Network::Transformer,
+            network: BackboneKind::Transformer,
             position: PositionKind::Sinusoidal,
             from: None,
             freeze: None,
             class_weights: None,
             optimize: None,
-            set: Adjusted::default(),
+            set: SettingOverrides::default(),
             tokens: None,
             // The fastest, and what it loses cannot be told from chance: `docs/training.md` has the figures.
             precision: Precision::Medium,

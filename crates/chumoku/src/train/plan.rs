@@ -1,13 +1,14 @@
 //! The settings of a run, chosen from the data so that defaults do well.
 
-use super::parts::parts_for;
+use super::micro_batches::default_micro_batches;
 use crate::Result;
 use crate::models::ClassifierConfig;
 use crate::nn::{
-    AttentionOptions, EncoderConfig, InputOptions, LayerOptions, Network, NormOrder, Pooling, PositionKind,
+    AttentionOptions, BackboneKind, EncoderConfig, InputEmbeddingsOptions, LayerOptions, NormOrder, Pooling,
+    PositionKind,
 };
-use crate::params::{LowRank, Params};
-use crate::usual_step;
+use crate::optimizer_defaults;
+use crate::params::{LowRankConfig, Params};
 use chumoku_kernels::Precision;
 use serde::{Deserialize, Serialize};
 
@@ -90,7 +91,7 @@ impl Freeze {
         let params = params.freeze(|name| self.freezes(name));
         match self {
             Freeze::LowRank(rank) => {
-                let update = LowRank { rank, alpha: ALPHA };
+                let update = LowRankConfig { rank, alpha: ALPHA };
                 params.with_low_rank(update, |name| name.starts_with("encoder.layers."), seed)
             }
             _ => params,
@@ -99,7 +100,7 @@ impl Freeze {
 
     /// The settings of a recipe that is for whole matrices: products of low rank take ten times the steps (Schulman and
     /// Thinking Machines Lab, "LoRA Without Regret", 2025), and the head as large ones as before.
-    pub(crate) fn adjust(self, settings: &mut Settings) {
+    pub(crate) fn adjust_learning_rates(self, settings: &mut Settings) {
         const TIMES: f64 = 10.0;
         if matches!(self, Freeze::LowRank(_)) {
             settings.learning_rate *= TIMES;
@@ -140,7 +141,7 @@ pub struct FineTuning {
 
 /// What the data look like once they are tokens.
 #[derive(Clone, Copy, Debug)]
-pub struct Shape<'a> {
+pub struct DataShape<'a> {
     /// Tokens of each training row.
     pub lengths: &'a [usize],
     /// Training rows of each class.
@@ -150,32 +151,32 @@ pub struct Shape<'a> {
 }
 
 /// Where the largest class has this many times the rows of the smallest, classes get weights.
-const UNBALANCED: usize = 3;
+const UNBALANCED_RATIO: usize = 3;
 
 /// Rows longer than this many tokens are read in windows.
-const LONGEST: usize = 512;
+const MAX_WINDOW: usize = 512;
 
 /// Windows of data that are large: shorter, because attention's cost grows with a window's square.
-const LONGEST_OF_MANY: usize = 256;
+const MAX_WINDOW_LARGE_DATA: usize = 256;
 
 /// Training tokens from which data are large.
-const MANY: usize = 2_000_000;
+const LARGE_DATA_TOKENS: usize = 2_000_000;
 
 /// Token ids from which embeddings stay as they were pretrained: to change them would cost more than all the rest.
-const MANY_TOKENS: usize = 60_000;
+const LARGE_VOCABULARY: usize = 60_000;
 
 /// Tokens of a batch: some 32 rows; of few rows fewer, or there would be hardly a step in an epoch.
-fn fine_tuning_batch(rows: usize, tokens: usize) -> usize {
+fn fine_tuning_batch_tokens(rows: usize, tokens: usize) -> usize {
     let batch_rows = (rows / 32).clamp(4, 32);
     (batch_rows * tokens / rows.max(1)).clamp(16 * batch_rows, 4096)
 }
 
-impl Shape<'_> {
+impl DataShape<'_> {
     /// A weight for each class, where they are unbalanced.
     fn class_weights(&self) -> Option<Vec<f32>> {
         let largest = self.class_rows.iter().copied().max().unwrap_or(1);
         let smallest = self.class_rows.iter().copied().min().unwrap_or(1).max(1);
-        (largest >= UNBALANCED * smallest).then(|| {
+        (largest >= UNBALANCED_RATIO * smallest).then(|| {
             // The root of the balancing weight: a rare class counts more, but not as if it were as frequent.
             let mean = self.lengths.len() as f64 / self.class_rows.len() as f64;
             self.class_rows.iter().map(|&n| (mean / n.max(1) as f64).sqrt() as f32).collect()
@@ -189,18 +190,19 @@ impl Plan {
     ///
     /// # Errors
     /// If the plan's own network cannot be made.
-    pub fn with_network(mut self, network: Network, position: PositionKind) -> Result<Plan> {
+    pub fn with_network(mut self, network: BackboneKind, position: PositionKind) -> Result<Plan> {
         match network {
-            Network::Transformer => self.model.position = position,
-            Network::Recurrent(cell) => self.model = self.model.with_cell(cell)?,
+            BackboneKind::Transformer => self.model.position = position,
+            BackboneKind::Recurrent(cell) => self.model = self.model.with_cell(cell)?,
         }
         Ok(self)
     }
 
     /// The plan for data of this shape.
-    pub fn new(shape: &Shape<'_>) -> Plan {
+    pub fn new(shape: &DataShape<'_>) -> Plan {
         let longest = shape.lengths.iter().copied().max().unwrap_or(0);
-        let limit = if shape.lengths.iter().sum::<usize>() > MANY { LONGEST_OF_MANY } else { LONGEST };
+        let limit =
+            if shape.lengths.iter().sum::<usize>() > LARGE_DATA_TOKENS { MAX_WINDOW_LARGE_DATA } else { MAX_WINDOW };
         // Twice the longest row, so that a somewhat longer text is still read in one piece.
         let max_length = (2 * (longest + 1)).clamp(128, limit);
         let tokens: usize = shape.lengths.iter().map(|&length| length.min(max_length)).sum();
@@ -227,7 +229,7 @@ impl Plan {
             embedding_dropout: 0.3,
             head_dropout: 0.3,
             head_dense: None,
-            input: InputOptions::default(),
+            embeddings: InputEmbeddingsOptions::default(),
         };
         // About 150 steps an epoch, between small noisy batches and large slow ones.
         let batch_tokens = (tokens / 150).clamp(512, 4096).max(max_length);
@@ -237,13 +239,13 @@ impl Plan {
             epochs,
             patience: (epochs / 3).max(6),
             batch_tokens,
-            parts: parts_for(batch_tokens),
-            learning_rate: usual_step::CLASSIFIER.learning_rate,
+            parts: default_micro_batches(batch_tokens),
+            learning_rate: optimizer_defaults::CLASSIFIER.learning_rate,
             embedding_rate: 0.3,
             head_rate: 1.0,
             warmup_share: 0.05,
-            weight_decay: usual_step::CLASSIFIER.weight_decay,
-            beta2: usual_step::CLASSIFIER.beta2,
+            weight_decay: optimizer_defaults::CLASSIFIER.weight_decay,
+            beta2: optimizer_defaults::CLASSIFIER.beta2,
             clip_norm: 1.0,
             label_smoothing: 0.1,
             average_decay: 0.995,
@@ -257,17 +259,17 @@ impl Plan {
     ///
     /// The learning rate is Devlin et al.'s (2019), the number of epochs that of Mosbach et al., "On the Stability of
     /// Fine-tuning BERT" (2021), for few rows.
-    pub(crate) fn fine_tuning(shape: &Shape<'_>, model: ClassifierConfig, model_type: &str, limit: usize) -> Plan {
-        let (settings, fine_tuning) = FineTuning::of(shape, model.body.transformer(), model_type, limit);
+    pub(crate) fn fine_tuning(shape: &DataShape<'_>, model: ClassifierConfig, model_type: &str, limit: usize) -> Plan {
+        let (settings, fine_tuning) = FineTuning::for_encoder(shape, model.body.transformer(), model_type, limit);
         let class_weights = shape.class_weights();
         Plan { model, settings, token_dropout: 0.0, class_weights, fine_tuning: Some(fine_tuning) }
     }
 
     /// The same plan with what stays as it is, where a pretrained encoder is fine-tuned and that is asked for.
-    pub(super) fn freezing(mut self, asked: Option<Freeze>) -> Plan {
+    pub(super) fn with_freeze(mut self, requested: Option<Freeze>) -> Plan {
         if let Some(fine_tuning) = &mut self.fine_tuning {
-            fine_tuning.freeze = asked.unwrap_or(fine_tuning.freeze);
-            fine_tuning.freeze.adjust(&mut self.settings);
+            fine_tuning.freeze = requested.unwrap_or(fine_tuning.freeze);
+            fine_tuning.freeze.adjust_learning_rates(&mut self.settings);
         }
         self
     }
@@ -280,8 +282,8 @@ impl Plan {
 
 impl FineTuning {
     /// How an encoder with this body, which reads `limit` tokens, is fine-tuned on rows of this shape.
-    pub(super) fn of(
-        shape: &Shape<'_>,
+    pub(super) fn for_encoder(
+        shape: &DataShape<'_>,
         body: Option<&EncoderConfig>,
         model_type: &str,
         limit: usize,
@@ -289,19 +291,19 @@ impl FineTuning {
         let (rows, classes) = (shape.lengths.len(), shape.class_rows.len());
         let longest = shape.lengths.iter().copied().max().unwrap_or(0);
         let whole: usize = shape.lengths.iter().sum();
-        let most = if whole > MANY { LONGEST_OF_MANY } else { LONGEST };
+        let most = if whole > LARGE_DATA_TOKENS { MAX_WINDOW_LARGE_DATA } else { MAX_WINDOW };
         let max_tokens = (2 * longest).clamp(128, most).min(limit);
         let tokens: usize = shape.lengths.iter().map(|&length| length.min(max_tokens)).sum();
-        let batch_tokens = fine_tuning_batch(rows, tokens).max(max_tokens);
-        let step = body.map_or(usual_step::CLASSIFIER, usual_step::fine_tuning);
+        let batch_tokens = fine_tuning_batch_tokens(rows, tokens).max(max_tokens);
+        let step = body.map_or(optimizer_defaults::CLASSIFIER, optimizer_defaults::fine_tuning);
         // A small encoder has more to learn yet.
-        let is_small = body.is_none_or(usual_step::is_small);
+        let is_small = body.is_none_or(optimizer_defaults::is_small_encoder);
         let epochs = (30_000usize.div_ceil(rows.max(1)) + classes / 10).clamp(if is_small { 6 } else { 3 }, 20) as u64;
         let settings = Settings {
             epochs,
             patience: epochs,
             batch_tokens,
-            parts: parts_for(batch_tokens),
+            parts: default_micro_batches(batch_tokens),
             learning_rate: step.learning_rate,
             embedding_rate: 1.0,
             head_rate: if is_small { 3.0 } else { 20.0 },
@@ -313,7 +315,7 @@ impl FineTuning {
             average_decay: 0.995,
             precision: Precision::default(),
         };
-        let freeze = if shape.vocab_size > MANY_TOKENS { Freeze::Embeddings } else { Freeze::Nothing };
+        let freeze = if shape.vocab_size > LARGE_VOCABULARY { Freeze::Embeddings } else { Freeze::Nothing };
         (settings, FineTuning { model_type: model_type.to_owned(), freeze, max_tokens })
     }
 }
@@ -325,11 +327,15 @@ mod tests {
     #[test]
     fn batches_of_fine_tuning_are_smaller_for_few_rows() {
         // Of 25 tokens a row: 4, 8 and 32 rows.
-        let of_rows = [58, 256, 1_024, 6_920].map(|rows| fine_tuning_batch(rows, 25 * rows));
+        let of_rows = [58, 256, 1_024, 6_920].map(|rows| fine_tuning_batch_tokens(rows, 25 * rows));
         assert_eq!(of_rows, [100, 200, 800, 800]);
         // Very short rows, very long ones, and none.
         assert_eq!(
-            [fine_tuning_batch(6_920, 6_920), fine_tuning_batch(6_920, 6_920 * 500), fine_tuning_batch(0, 0)],
+            [
+                fine_tuning_batch_tokens(6_920, 6_920),
+                fine_tuning_batch_tokens(6_920, 6_920 * 500),
+                fine_tuning_batch_tokens(0, 0)
+            ],
             [512, 4096, 64]
         );
     }

@@ -27,11 +27,11 @@ pub fn row_weights(given: &[f64], rows: usize) -> Result<Option<Vec<f32>>> {
         return Ok(None);
     }
     let mean = given.iter().map(|weight| weight / most).sum::<f64>() / rows as f64;
-    Ok(Some(given.iter().map(|weight| ((weight / most / mean) as f32).max(LEAST)).collect()))
+    Ok(Some(given.iter().map(|weight| ((weight / most / mean) as f32).max(MIN_WEIGHT)).collect()))
 }
 
 /// Says how rows are weighted, if they are.
-pub(super) fn note(weights: Option<&[f32]>) -> Option<String> {
+pub(super) fn weights_note(weights: Option<&[f32]>) -> Option<String> {
     let weights = weights?;
     let [least, most] = [f32::min, f32::max].map(|of| figure(f64::from(weights.iter().copied().fold(1.0, of))));
     Some(tr!(
@@ -42,7 +42,7 @@ pub(super) fn note(weights: Option<&[f32]>) -> Option<String> {
 }
 
 /// The least weight. A batch of rows that weigh less could not be divided by their sum in single precision.
-const LEAST: f32 = 1e-30;
+const MIN_WEIGHT: f32 = 1e-30;
 
 #[cfg(test)]
 mod tests {
@@ -60,13 +60,13 @@ mod tests {
         }
         assert_eq!(of(&[]), None);
         // Tiny weights stay above 0.
-        assert_eq!(of(&[1e-300, 1.0]), Some(vec![LEAST, 2.0]));
+        assert_eq!(of(&[1e-300, 1.0]), Some(vec![MIN_WEIGHT, 2.0]));
     }
 
     #[test]
     fn a_note_says_how_rows_are_weighted() {
-        assert_eq!(note(None), None);
-        let said = note(Some(&[0.5, 1.0, 1.5])).unwrap();
+        assert_eq!(weights_note(None), None);
+        let said = weights_note(Some(&[0.5, 1.0, 1.5])).unwrap();
         assert!(said.contains("0.5") && said.contains("1.5"), "{said}");
     }
 
@@ -80,7 +80,7 @@ mod tests {
         let data = [None, Some(vec![1.5, 0.5]), Some(vec![0.5, 1.5])].map(of);
         let rows = data.each_ref().map(TrainingData::fingerprint);
         assert!(rows[0] == rows[1] && rows[1] == rows[2], "{rows:?}");
-        let found = data.each_ref().map(TrainingData::fingerprint_of_run);
+        let found = data.each_ref().map(TrainingData::run_fingerprint);
         assert_eq!(found[0], rows[0]);
         assert!(found[0] != found[1] && found[1] != found[2] && found[0] != found[2], "{found:?}");
     }

@@ -1,18 +1,18 @@
 //! Training as such, whatever the task: steps, evaluations, checkpoints, the log.
 
-use super::crew::{self, BatchAt, Crew, Terms};
-use super::identity::RunIdentity;
-use super::memory::{Held, Sizes, peak};
-use super::names::label;
-use super::pace::Pace;
-use super::parts::{self, Learnt, PartGradients};
-use super::trainable::{Evaluation, Metric, Place, Trainable};
-use super::watch::Watch;
-use super::{Settings, State, TrainOptions, checkpoint};
-use crate::explain::{Frame, WATCHED};
-use crate::lang::wording::thousands;
-use crate::memory::{available, readable};
-use crate::model_folder::{CHECKPOINTS, LOG, Standing, has_checkpoint};
+use super::attention_frames::FrameRecorder;
+use super::display_names::topic_label;
+use super::memory::{ProcessUsage, RunSizes, peak_memory};
+use super::micro_batches::{self, MicroBatchGradients, StepOutput};
+use super::run_identity::RunIdentity;
+use super::run_time::StepTimer;
+use super::trainable::{Evaluation, Metric, StepContext, Trainable};
+use super::worker_group::{self, BatchPosition, GradientTerms, WorkerGroup};
+use super::{Settings, TrainOptions, TrainState, checkpoint};
+use crate::explain::{AttentionFrame, FRAME_KEY};
+use crate::lang::wording::format_thousands;
+use crate::memory::{available_bytes, format_bytes};
+use crate::model_folder::{CHECKPOINTS, EntryType, LOG, has_checkpoint};
 use crate::output::open_existing_or_new;
 use crate::params::Params;
 use crate::{Error, Result, failpoint, stages, tr};
@@ -28,24 +28,24 @@ use std::time::{Duration, Instant};
 /// What happens in a run, for whoever shows it.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Event<'a> {
+pub enum TrainEvent<'a> {
     /// Something that the user should know: what it is about, and what there is to say.
-    Said(&'static str, String),
+    Message(&'static str, String),
     /// Something that takes a while goes on: what it is about, and how far it has got. The next event is about what
     /// comes after.
-    Working(&'static str, String),
+    Progress(&'static str, String),
     /// The first steps have been taken, so that what is to come can be told.
-    Ready {
+    Estimated {
         /// The settings.
         settings: &'a Settings,
         /// Steps in all epochs.
         steps: u64,
         /// Steps taken already, when resuming.
-        done: u64,
+        steps_done: u64,
         /// Time from now to the end, if all epochs are gone through: by the rate of the first steps.
-        expected: Duration,
+        remaining: Duration,
         /// The most memory that the process will have held, about.
-        bytes: usize,
+        peak_bytes: usize,
         /// Multiply–adds of all epochs with their evaluations, about; none where they are not counted.
         multiply_adds: Option<u64>,
     },
@@ -74,7 +74,7 @@ pub enum Event<'a> {
 }
 
 /// SHA-256 of rows of tokens, each row's length before it.
-pub(crate) fn sha256_of<'a>(rows: impl IntoIterator<Item = &'a Vec<u32>>) -> String {
+pub(crate) fn sha256_of_rows<'a>(rows: impl IntoIterator<Item = &'a Vec<u32>>) -> String {
     let mut hash = Sha256::new();
     for ids in rows {
         hash.update((ids.len() as u64).to_le_bytes());
@@ -85,7 +85,7 @@ pub(crate) fn sha256_of<'a>(rows: impl IntoIterator<Item = &'a Vec<u32>>) -> Str
 
 /// Time until the next checkpoint, after one that took so long: a large model's state takes seconds to write, and no more
 /// than a twentieth of the time is to go into that.
-fn pause_after(every: Duration, took: Duration) -> Duration {
+fn checkpoint_pause(every: Duration, took: Duration) -> Duration {
     if every.is_zero() { every } else { every.max(20 * took) }
 }
 
@@ -104,13 +104,13 @@ pub(crate) fn plan_json(plan: &impl Serialize) -> Value {
 }
 
 /// How a run ended.
-pub(crate) struct Ended {
-    pub(crate) state: State,
+pub(crate) struct RunResult {
+    pub(crate) state: TrainState,
     /// Whether it was stopped before its end.
     pub(crate) interrupted: bool,
 }
 
-impl Ended {
+impl RunResult {
     /// The weights to keep: stopped before the first evaluation, the average is the best there is.
     pub(crate) fn params(&self) -> Params<f32> {
         if self.state.best.is_some() { self.state.best_params.clone() } else { self.state.average.clone() }
@@ -118,56 +118,56 @@ impl Ended {
 }
 
 /// `log.jsonl`: a line for each evaluation and for some steps.
-struct Log {
+struct RunLog {
     path: PathBuf,
     file: File,
     bytes: u64,
 }
 
-impl Log {
+impl RunLog {
     /// Opens the log, keeping the `bytes` that belong to the checkpoint that is continued.
-    fn open(path: &Path, bytes: u64) -> Result<Log> {
-        if !matches!(Standing::of(path), Standing::Nothing | Standing::File) {
+    fn open(path: &Path, bytes: u64) -> Result<RunLog> {
+        if !matches!(EntryType::at(path), EntryType::Missing | EntryType::File) {
             let problem = tr!(
                 "expected the log of the run, found no file; move it away",
                 "学習のログがあるべきところに、ファイルではないものがあります。別の場所に移してください"
             );
             return Err(Error::Output { path: path.to_owned(), problem });
         }
-        let file = open_existing_or_new(path).map_err(Error::writing("opening", path))?;
+        let file = open_existing_or_new(path).map_err(Error::write("opening", path))?;
         let length = file.metadata().map_err(Error::io("reading", path))?.len();
         let bytes = bytes.min(length);
-        file.set_len(bytes).map_err(Error::writing("shortening", path))?;
-        let mut log = Log { path: path.to_owned(), file, bytes };
-        std::io::Seek::seek(&mut log.file, std::io::SeekFrom::End(0)).map_err(Error::writing("writing", path))?;
+        file.set_len(bytes).map_err(Error::write("shortening", path))?;
+        let mut log = RunLog { path: path.to_owned(), file, bytes };
+        std::io::Seek::seek(&mut log.file, std::io::SeekFrom::End(0)).map_err(Error::write("writing", path))?;
         Ok(log)
     }
 
     fn write(&mut self, line: Value) -> Result<()> {
         let line = format!("{line}\n");
-        self.file.write_all(line.as_bytes()).map_err(Error::writing("writing", &self.path))?;
+        self.file.write_all(line.as_bytes()).map_err(Error::write("writing", &self.path))?;
         self.bytes += line.len() as u64;
         Ok(())
     }
 }
 
 /// The work of a batch; 1 where it is not counted.
-fn work(task: &dyn Trainable, batch: &[usize]) -> f64 {
-    task.work(batch).map_or(1.0, |work| work as f64)
+fn batch_work(task: &dyn Trainable, batch: &[usize]) -> f64 {
+    task.multiply_adds(batch).map_or(1.0, |work| work as f64)
 }
 
 struct Run<'a> {
     task: &'a dyn Trainable,
     seed: u64,
-    log: Log,
+    log: RunLog,
     checkpoints: PathBuf,
     identity: RunIdentity,
     /// Moving average of the training loss.
     loss: Option<f64>,
-    parts: PartGradients,
-    watch: Option<Watch<'a>>,
+    micro_batches: MicroBatchGradients,
+    watch: Option<FrameRecorder<'a>>,
     /// Of a process that leads others.
-    crew: Option<&'a Crew>,
+    worker_group: Option<&'a WorkerGroup>,
 }
 
 /// Trains in the folder `out`, from its newest checkpoint if asked to.
@@ -177,39 +177,39 @@ struct Run<'a> {
 pub(crate) fn run(
     task: &dyn Trainable,
     options: &TrainOptions,
-    watch: Option<Watch<'_>>,
+    watch: Option<FrameRecorder<'_>>,
     out: &Path,
     stop: &AtomicBool,
-    observe: &mut dyn FnMut(Event<'_>),
-) -> Result<Ended> {
+    observe: &mut dyn FnMut(TrainEvent<'_>),
+) -> Result<RunResult> {
     let (start, of_start) = task.start(options.seed)?;
     let [data, plan, tokens] = task.fingerprint();
     let fingerprint = format!("{data} {plan} {tokens} {}{of_start}", options.seed);
     let identity = RunIdentity::new(crate::checksum::hex(Sha256::digest(fingerprint)));
     let identity = identity.with_data(&data).with_tokens(&tokens).with_start(&of_start).with_plan(&plan);
     let identity = identity.with("seed", options.seed);
-    let terms = Terms {
+    let terms = GradientTerms {
         version: env!("CARGO_PKG_VERSION"),
         instruction_set: chumoku_kernels::active_isa().to_string(),
         precision: task.settings().precision.name(),
         fingerprint: identity.fingerprint.clone(),
-        numbers: start.values().len(),
+        num_parameters: start.values().len(),
     };
-    if let Some(Crew::Helper(helper)) = &options.crew {
-        return Err(crew::help(task, &**helper, &terms, options.seed)?);
+    if let Some(WorkerGroup::Worker(helper)) = &options.crew {
+        return Err(worker_group::run_worker(task, &**helper, &terms, options.seed)?);
     }
     let checkpoints = out.join(CHECKPOINTS);
     let mut log_bytes = 0;
     let (trained, all) = (start.layout().len(), task.layout().len());
     if trained != all {
-        let (trained, all) = (thousands(trained), thousands(all));
+        let (trained, all) = (format_thousands(trained), format_thousands(all));
         let text = tr!(
             "{trained} numbers are trained, in a model of {all}",
             "学習するパラメータは {trained} 個です（モデル全体は {all} 個）"
         );
-        observe(Event::Said(label("model"), text));
+        observe(TrainEvent::Message(topic_label("model"), text));
     }
-    let mut state = State::new(start);
+    let mut state = TrainState::new(start);
     if options.resume {
         match checkpoint::load(&checkpoints, &state.params, &identity)? {
             Some(loaded) => {
@@ -218,10 +218,10 @@ pub(crate) fn run(
                         "damaged checkpoint passed over: {problem}",
                         "壊れたチェックポイントを飛ばしました: {problem}"
                     );
-                    observe(Event::Said(label("note"), text));
+                    observe(TrainEvent::Message(topic_label("note"), text));
                 }
                 let text = tr!("continuing after step {}", "ステップ {} の後から続けます", loaded.state.step);
-                observe(Event::Said(label("note"), text));
+                observe(TrainEvent::Message(topic_label("note"), text));
                 (state, log_bytes) = (loaded.state, loaded.log_bytes);
             }
             None => {
@@ -229,7 +229,7 @@ pub(crate) fn run(
                     "no checkpoint yet: starting from the first step",
                     "チェックポイントはまだありません。最初のステップから始めます"
                 );
-                observe(Event::Said(label("note"), text));
+                observe(TrainEvent::Message(topic_label("note"), text));
             }
         }
     }
@@ -237,83 +237,92 @@ pub(crate) fn run(
     let mut run = Run {
         task,
         seed: options.seed,
-        log: Log::open(&out.join(LOG), log_bytes)?,
+        log: RunLog::open(&out.join(LOG), log_bytes)?,
         checkpoints,
         identity,
         loss: None,
         // Helpers have gradients of their own.
-        parts: PartGradients::new(
+        micro_batches: MicroBatchGradients::new(
             state.params.layout(),
             if options.crew.is_some() { 1 } else { task.settings().parts },
         ),
         watch,
-        crew: options.crew.as_ref(),
+        worker_group: options.crew.as_ref(),
     };
-    if let Some(Crew::Leader(leader)) = &options.crew {
-        leader.begin(&terms)?;
+    if let Some(WorkerGroup::Coordinator(leader)) = &options.crew {
+        leader.start(&terms)?;
     }
     if state.step == 0 {
-        run.record(&state, &state.params)?;
+        run.record_attention(&state, &state.params)?;
     }
-    let interrupted = run.steps(&mut state, options, stop, observe)?;
-    Ok(Ended { state, interrupted })
+    let interrupted = run.run_steps(&mut state, options, stop, observe)?;
+    Ok(RunResult { state, interrupted })
 }
 
 /// Tells how much memory the run will hold at the most, and whether the machine has less.
-pub(super) fn tell_memory(bytes: usize, observe: &mut dyn FnMut(Event<'_>)) {
-    let free = available();
-    let lacks = match bytes as u64 > free {
+pub(super) fn report_memory(bytes: usize, observe: &mut dyn FnMut(TrainEvent<'_>)) {
+    let free = available_bytes();
+    let shortage = match bytes as u64 > free {
         false => String::new(),
         true => {
-            let free = readable(free as f64);
+            let free = format_bytes(free as f64);
             tr!(", more than the {free} that are free", "（空きは {free} で、足りないおそれがあります）")
         }
     };
-    let most = thousands(bytes.div_ceil(1 << 20));
-    observe(Event::Said(label("memory"), tr!("at most {most} MiB{lacks}", "最大 {most} MiB{lacks}")));
+    let mebibytes = format_thousands(bytes.div_ceil(1 << 20));
+    observe(TrainEvent::Message(
+        topic_label("memory"),
+        tr!("at most {mebibytes} MiB{shortage}", "最大 {mebibytes} MiB{shortage}"),
+    ));
 }
 
 /// The bytes that the process will have held at the most when the task is done.
-pub(super) fn memory_of<T: Trainable + ?Sized>(task: &T) -> usize {
+pub(super) fn estimated_peak_memory<T: Trainable + ?Sized>(task: &T) -> usize {
     let sizes =
-        Sizes { parameters: task.layout().len(), gradients: task.settings().parts, activations: task.activations() };
-    peak(&task.footing(), &sizes, Held::measure())
+        RunSizes { parameters: task.layout().len(), gradients: task.settings().parts, activations: task.activations() };
+    peak_memory(&task.memory_estimate(), &sizes, ProcessUsage::measure())
 }
 
 impl Run<'_> {
     /// Says what is to come, by the steps that `pace` has seen.
-    fn announce(&self, state: &State, batches: &[Vec<usize>], pace: &Pace, observe: &mut dyn FnMut(Event<'_>)) {
+    fn report_estimate(
+        &self,
+        state: &TrainState,
+        batches: &[Vec<usize>],
+        pace: &StepTimer,
+        observe: &mut dyn FnMut(TrainEvent<'_>),
+    ) {
         let (task, settings) = (self.task, self.task.settings());
-        let epoch: f64 = batches.iter().map(|batch| work(task, batch)).sum();
+        let epoch: f64 = batches.iter().map(|batch| batch_work(task, batch)).sum();
         let epochs = settings.epochs as f64;
         let evaluations = epochs - state.epoch as f64;
-        let done: f64 = batches.iter().take(state.batch as usize).map(|batch| work(task, batch)).sum();
+        let done: f64 = batches.iter().take(state.batch as usize).map(|batch| batch_work(task, batch)).sum();
         let (each, last) = (1.0 + task.evaluation_share(), task.scoring_share());
         let left = epoch * (evaluations * each + last) - done;
         let steps = batches.len() as u64 * settings.epochs;
-        let is_counted = batches.first().is_some_and(|batch| task.work(batch).is_some());
-        observe(Event::Ready {
+        let is_counted = batches.first().is_some_and(|batch| task.multiply_adds(batch).is_some());
+        observe(TrainEvent::Estimated {
             settings,
             steps,
-            done: state.step,
-            expected: Duration::from_secs_f64((left / pace.rate()).clamp(0.0, 1e9)) + task.afterwards(),
-            bytes: memory_of(task),
+            steps_done: state.step,
+            remaining: Duration::from_secs_f64((left / pace.rate()).clamp(0.0, 1e9)) + task.time_after_steps(),
+            peak_bytes: estimated_peak_memory(task),
             multiply_adds: is_counted.then_some((epoch * (epochs * each + last)) as u64),
         });
     }
 
     /// Steps until the end, or until asked to stop: then `true`.
-    fn steps(
+    fn run_steps(
         &mut self,
-        state: &mut State,
+        state: &mut TrainState,
         options: &TrainOptions,
         stop: &AtomicBool,
-        observe: &mut dyn FnMut(Event<'_>),
+        observe: &mut dyn FnMut(TrainEvent<'_>),
     ) -> Result<bool> {
-        let (mut saved, began) = (Instant::now(), Instant::now());
+        let (mut last_save, began) = (Instant::now(), Instant::now());
         let mut pause = options.checkpoint_every;
         let mut tokens = 0;
-        let mut pace = Some(Pace::new());
+        let mut pace = Some(StepTimer::new());
         // Of the first epoch, whichever the run goes on with: another may have one batch more, and a run that is continued
         // must end as it would have.
         let steps = self.task.batches(0, self.seed).len() as u64 * self.task.settings().epochs;
@@ -321,93 +330,95 @@ impl Run<'_> {
             let batches = self.task.batches(state.epoch, self.seed);
             for batch in batches.iter().skip(state.batch as usize) {
                 if stop.load(Ordering::Relaxed) {
-                    self.save(state)?;
+                    self.save_checkpoint(state)?;
                     return Ok(true);
                 }
                 let step = state.step.saturating_add(1);
-                let Learnt { loss, tokens: count, .. } = self.learn(state, batch, step)?;
-                self.tell_news(observe);
+                let StepOutput { loss, tokens: count, .. } = self.train_step(state, batch, step)?;
+                self.report_worker_messages(observe);
                 if !loss.is_finite() {
-                    return Err(self.not_finite(
+                    return Err(self.not_finite_error(
                         state,
                         batch,
                         &tr!("the loss is {loss}", "損失が {loss} になりました"),
                     ));
                 }
                 let applying = stages::begin(stages::STEPS);
-                match state.apply(self.parts.grads(), self.task.settings(), steps) {
-                    Err(Error::NotFinite(problem)) => return Err(self.not_finite(state, batch, &problem)),
+                match state.optimizer_step(self.micro_batches.grads(), self.task.settings(), steps) {
+                    Err(Error::NotFinite(problem)) => return Err(self.not_finite_error(state, batch, &problem)),
                     applied => applied?,
                 };
                 drop(applying);
                 state.batch += 1;
                 tokens += count;
-                let smooth = self.loss.map_or(loss, |before| before + 0.05 * (loss - before));
-                self.loss = Some(smooth);
+                let smoothed_loss = self.loss.map_or(loss, |before| before + 0.05 * (loss - before));
+                self.loss = Some(smoothed_loss);
                 let seconds = began.elapsed().as_secs_f64();
-                if let Some(seen) = &mut pace {
-                    seen.add(work(self.task, batch));
-                    if seen.is_enough() || state.batch as usize == batches.len() {
-                        self.announce(state, &batches, seen, observe);
+                if let Some(timer) = &mut pace {
+                    timer.add_step(batch_work(self.task, batch));
+                    if timer.is_enough() || state.batch as usize == batches.len() {
+                        self.report_estimate(state, &batches, timer, observe);
                         pace = None;
                     }
                 }
-                observe(Event::Step { step, loss: smooth, tokens_per_second: tokens as f64 / seconds });
+                observe(TrainEvent::Step { step, loss: smoothed_loss, tokens_per_second: tokens as f64 / seconds });
                 failpoint::hit("step");
                 if step.is_multiple_of(50) {
-                    self.log.write(json!({ "step": step, "epoch": state.epoch, "loss": smooth }))?;
+                    self.log.write(json!({ "step": step, "epoch": state.epoch, "loss": smoothed_loss }))?;
                 }
-                if saved.elapsed() >= pause {
-                    saved = Instant::now();
-                    self.save(state)?;
-                    pause = pause_after(options.checkpoint_every, saved.elapsed());
-                    saved = Instant::now();
+                if last_save.elapsed() >= pause {
+                    last_save = Instant::now();
+                    self.save_checkpoint(state)?;
+                    pause = checkpoint_pause(options.checkpoint_every, last_save.elapsed());
+                    last_save = Instant::now();
                 }
             }
             state.epoch += 1;
             state.batch = 0;
             self.evaluate(state, observe)?;
-            self.save(state)?;
-            saved = Instant::now();
+            self.save_checkpoint(state)?;
+            last_save = Instant::now();
         }
         Ok(false)
     }
 
     /// Learns from the batch that is next.
-    fn learn(&mut self, state: &State, batch: &[usize], step: u64) -> Result<Learnt> {
+    fn train_step(&mut self, state: &TrainState, batch: &[usize], step: u64) -> Result<StepOutput> {
         let _stage = stages::begin(stages::STEPS);
         let (task, seed, epoch) = (self.task, self.seed, state.epoch);
-        if let Some(Crew::Leader(leader)) = self.crew {
-            let at = BatchAt { epoch, batch: state.batch, step };
-            let count = parts::count(task.settings().parts, batch);
-            let learnt = leader.learn(state.params.values(), at, count, self.parts.grads_mut().values_mut());
-            if learnt.is_err() {
+        if let Some(WorkerGroup::Coordinator(leader)) = self.worker_group {
+            let at = BatchPosition { epoch, batch: state.batch, step };
+            let count = micro_batches::micro_batch_count(task.settings().parts, batch);
+            let output =
+                leader.train_step(state.params.values(), at, count, self.micro_batches.grads_mut().values_mut());
+            if output.is_err() {
                 // What was learnt so far is not lost with the helpers.
-                self.save(state)?;
+                self.save_checkpoint(state)?;
             }
-            return learnt;
+            return output;
         }
-        state.params.prepare();
-        self.parts
-            .learn(batch, |rows, part, grads| task.learn(&state.params, rows, Place { seed, epoch, step, part }, grads))
+        state.params.merge_low_rank();
+        self.micro_batches.train_step(batch, |rows, part, grads| {
+            task.train_step(&state.params, rows, StepContext { seed, epoch, step, micro_batch: part }, grads)
+        })
     }
 
     /// Says what has happened to those who help.
-    fn tell_news(&self, observe: &mut dyn FnMut(Event<'_>)) {
-        if let Some(Crew::Leader(leader)) = self.crew {
-            leader.news().into_iter().for_each(|text| observe(Event::Said(label("crew"), text)));
+    fn report_worker_messages(&self, observe: &mut dyn FnMut(TrainEvent<'_>)) {
+        if let Some(WorkerGroup::Coordinator(leader)) = self.worker_group {
+            leader.take_messages().into_iter().for_each(|text| observe(TrainEvent::Message(topic_label("crew"), text)));
         }
     }
 
-    fn save(&mut self, state: &State) -> Result<()> {
+    fn save_checkpoint(&mut self, state: &TrainState) -> Result<()> {
         let _stage = stages::begin(stages::CHECKPOINTS);
         checkpoint::save(&self.checkpoints, state, &self.identity, self.log.bytes)
     }
 
-    fn evaluate(&mut self, state: &mut State, observe: &mut dyn FnMut(Event<'_>)) -> Result<()> {
+    fn evaluate(&mut self, state: &mut TrainState, observe: &mut dyn FnMut(TrainEvent<'_>)) -> Result<()> {
         let _stage = stages::begin(stages::NETWORK);
         let Evaluation { score, loss: valid_loss, metrics, is_held_out } = self.task.evaluate(&state.average)?;
-        let is_best = state.evaluated(score, valid_loss, is_held_out);
+        let is_best = state.record_evaluation(score, valid_loss, is_held_out);
         let (epoch, loss) = (state.epoch, self.loss.unwrap_or(f64::NAN));
         let mut line = json!({ "step": state.step, "epoch": epoch, "loss": loss, "valid_loss": valid_loss });
         for metric in &metrics {
@@ -415,21 +426,21 @@ impl Run<'_> {
         }
         line["best"] = is_best.into();
         self.log.write(line)?;
-        self.record(state, &state.average)?;
-        observe(Event::Evaluated { epoch, loss, metrics: &metrics, is_best, is_held_out });
+        self.record_attention(state, &state.average)?;
+        observe(TrainEvent::Evaluated { epoch, loss, metrics: &metrics, is_best, is_held_out });
         failpoint::hit("evaluated");
         Ok(())
     }
 
     /// Writes the attention to the text that is watched, if there is one.
-    fn record(&mut self, state: &State, params: &Params<f32>) -> Result<()> {
+    fn record_attention(&mut self, state: &TrainState, params: &Params<f32>) -> Result<()> {
         let Some(watch) = &self.watch else { return Ok(()) };
-        let frame = Frame { step: state.step, epoch: state.epoch, ..watch(params)? };
-        self.log.write(json!({ "step": state.step, "epoch": state.epoch, WATCHED: frame.to_json() }))
+        let frame = AttentionFrame { step: state.step, epoch: state.epoch, ..watch(params)? };
+        self.log.write(json!({ "step": state.step, "epoch": state.epoch, FRAME_KEY: frame.to_json() }))
     }
 
     /// Finds what stopped being a number first, and says what is left.
-    fn not_finite(&self, state: &State, batch: &[usize], problem: &str) -> Error {
+    fn not_finite_error(&self, state: &TrainState, batch: &[usize], problem: &str) -> Error {
         let bad = |params: &Params<f32>| {
             let found =
                 params.layout().iter().find(|(_, _, r)| params.values()[r.clone()].iter().any(|x| !x.is_finite()));
@@ -474,7 +485,7 @@ mod tests {
     fn checkpoints_take_no_more_than_a_twentieth_of_the_time() {
         let seconds = Duration::from_secs;
         for (every, took, pause) in [(30, 0, 30), (30, 1, 30), (30, 2, 40), (30, 80, 1600), (0, 80, 0)] {
-            assert_eq!(pause_after(seconds(every), seconds(took)), seconds(pause));
+            assert_eq!(checkpoint_pause(seconds(every), seconds(took)), seconds(pause));
         }
     }
 }

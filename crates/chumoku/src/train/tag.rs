@@ -2,25 +2,25 @@
 //! encoder, a network beside it (`tag/network.rs`).
 
 mod card;
-mod choose;
-mod further;
+mod continued_training;
+mod crf_settings;
 mod network;
 
-use super::Source;
-use super::crew::Crew;
-use super::run::{Ended, plan_json};
-use super::training::{Training, held_out, write_folder};
-use crate::crf::{Corpus, Crf, Fit, Halves, Sentence, TaggerBlend, Tags, features};
-use crate::data::{self, Example, Span, SpanUnit, SpannedText, SpannedTexts};
-use crate::lang::wording::quoted;
+use super::DataSource;
+use super::run::{RunResult, plan_json};
+use super::training::{Training, held_out_part, write_folder};
+use super::worker_group::WorkerGroup;
+use crate::crf::{Corpus, Crf, CrfSentence, CrfTrainer, MemberEmissions, TagScheme, TaggerBlend, features};
+use crate::data::{self, Example, Span, SpanDataset, SpanExample, SpanUnit};
+use crate::lang::wording::quote;
 use crate::model_folder::TRAINED_ON;
 use crate::scoring::SpanScores;
 use crate::tagger_network::TaggerNetwork;
-use crate::text_tagger::{TaggerConfig, TextTagger, units};
+use crate::text_tagger::{TaggerConfig, TextTagger, units_of_row};
 use crate::{Error, ModelKind, Result, checksum, stages, tr};
-use choose::{Choice, choose};
 use chumoku_kernels::parallel;
-pub use further::TaggerFurther;
+pub use continued_training::ContinuedTaggerData;
+use crf_settings::{CrfChoice, choose_crf_settings};
 pub use network::TaggerPlan;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -37,17 +37,17 @@ pub struct TaggerData {
     /// What gets a label.
     pub unit: SpanUnit,
     /// To learn from.
-    pub train: Vec<SpannedText>,
+    pub train: Vec<SpanExample>,
     /// To choose by.
-    pub valid: Vec<SpannedText>,
+    pub valid: Vec<SpanExample>,
     /// To report.
-    pub test: Vec<SpannedText>,
+    pub test: Vec<SpanExample>,
     /// What was odd, for the report.
     pub notes: Vec<String>,
     /// The files that the rows are of, one after the other; none if they cannot be read again.
-    pub sources: Vec<Source>,
+    pub sources: Vec<DataSource>,
     /// Where a tagger is trained further, what it is compared on.
-    pub further: Option<TaggerFurther>,
+    pub further: Option<ContinuedTaggerData>,
 }
 
 impl TaggerData {
@@ -55,27 +55,27 @@ impl TaggerData {
     ///
     /// # Errors
     /// If there are too few rows, no spans, or spans of kinds that the training file does not have.
-    pub fn new(train: &SpannedTexts, valid: Option<&SpannedTexts>, test: Option<&SpannedTexts>) -> Result<TaggerData> {
+    pub fn new(train: &SpanDataset, valid: Option<&SpanDataset>, test: Option<&SpanDataset>) -> Result<TaggerData> {
         train.check_trainable()?;
-        TaggerData::in_parts(train, [valid, test], train.kinds().into_keys().map(str::to_owned).collect())
+        TaggerData::split_files(train, [valid, test], train.kinds().into_keys().map(str::to_owned).collect())
     }
 
     /// The same with these kinds, which are all there are.
-    fn in_parts(
-        train: &SpannedTexts,
-        [valid, test]: [Option<&SpannedTexts>; 2],
+    fn split_files(
+        train: &SpanDataset,
+        [valid, test]: [Option<&SpanDataset>; 2],
         labels: Vec<String>,
     ) -> Result<TaggerData> {
         for other in [valid, test].into_iter().flatten() {
             other.check_known_labels(&labels)?;
         }
-        let plain = |row: &SpannedText| Example { text: row.text.clone(), label: String::new(), line: row.line };
+        let plain = |row: &SpanExample| Example { text: row.text.clone(), label: String::new(), line: row.line };
         let rows: Vec<Example> = train.examples.iter().map(plain).collect();
-        let share = |given: Option<&SpannedTexts>| if given.is_some() { 0.0 } else { 0.1 };
+        let share = |given: Option<&SpanDataset>| if given.is_some() { 0.0 } else { 0.1 };
         let split = data::split(&rows, 0, share(valid), share(test));
         let part = |rows: &[usize]| rows.iter().map(|&row| train.examples[row].clone()).collect::<Vec<_>>();
         let own =
-            |given: Option<&SpannedTexts>, rows: &[usize]| given.map_or_else(|| part(rows), |g| g.examples.clone());
+            |given: Option<&SpanDataset>, rows: &[usize]| given.map_or_else(|| part(rows), |g| g.examples.clone());
         let mut notes: Vec<String> =
             [Some(train), valid, test].into_iter().flatten().flat_map(|data| data.notes.clone()).collect();
         for (name, other) in [(tr!("validation", "検証"), valid), (tr!("test", "テスト"), test)] {
@@ -91,11 +91,11 @@ impl TaggerData {
                 ));
             }
         }
-        let unit = SpanUnit::of(train.examples.iter().map(|row| row.text.as_str()));
-        notes.extend([Some(train), valid, test].into_iter().flatten().filter_map(|data| within_words(data, unit)));
+        let unit = SpanUnit::for_texts(train.examples.iter().map(|row| row.text.as_str()));
+        notes.extend([Some(train), valid, test].into_iter().flatten().filter_map(|data| split_words_note(data, unit)));
         Ok(TaggerData {
             labels,
-            each_word: train.each_word,
+            each_word: train.has_word_labels,
             unit,
             train: part(&split.train),
             valid: own(valid, &split.valid),
@@ -106,21 +106,21 @@ impl TaggerData {
         })
     }
 
-    fn tags(&self) -> Tags {
-        Tags { kinds: self.labels.len(), each_word: self.each_word }
+    fn tags(&self) -> TagScheme {
+        TagScheme { kinds: self.labels.len(), each_word: self.each_word }
     }
 
-    fn sentences(&self, parts: &[&[SpannedText]]) -> Vec<Sentence> {
-        let sentence = |row: &SpannedText| {
-            let units = units(row, self.unit);
-            Sentence { seen: features(&row.text, &units, self.unit), labels: self.unit_labels(row, &units) }
+    fn sentences(&self, parts: &[&[SpanExample]]) -> Vec<CrfSentence> {
+        let sentence = |row: &SpanExample| {
+            let units = units_of_row(row, self.unit);
+            CrfSentence { features: features(&row.text, &units, self.unit), labels: self.unit_labels(row, &units) }
         };
         parallel::map(&parts.concat(), sentence)
     }
 
     /// The label of each unit of a row.
-    fn unit_labels(&self, row: &SpannedText, units: &[Range<usize>]) -> Vec<usize> {
-        let places = places(&row.text, units);
+    fn unit_labels(&self, row: &SpanExample, units: &[Range<usize>]) -> Vec<usize> {
+        let places = unit_positions(&row.text, units);
         let mut free = 0;
         let mut spans = Vec::new();
         for span in &row.spans {
@@ -175,10 +175,10 @@ pub struct TaggerOutcome {
 }
 
 /// A network that was trained, and how.
-struct Network {
+struct TrainedTaggerNetwork {
     network: TaggerNetwork,
     plan: TaggerPlan,
-    ended: Ended,
+    ended: RunResult,
 }
 
 /// Trains a tagger and writes the model folder `out`.
@@ -198,16 +198,16 @@ pub fn train_tagger(data: &TaggerData, training: Training<'_>) -> Result<TaggerO
     let Training { options, out, stop, mut observe } = training;
     let observe = &mut *observe;
     let before = match (&options.from, &data.further) {
-        (Some(folder), Some(further)) => Some(further.base.read(folder, network::Before::read)?),
+        (Some(folder), Some(further)) => Some(further.base.read(folder, network::BaseTagger::read)?),
         _ => None,
     };
     let encoder = options.from.as_deref().filter(|_| before.as_ref().is_none_or(|before| before.tagger.has_network()));
     let encoder = encoder.map(|folder| (folder, before.as_ref()));
-    if let (Some(Crew::Helper(_)), Some(encoder)) = (&options.crew, encoder) {
+    if let (Some(WorkerGroup::Worker(_)), Some(encoder)) = (&options.crew, encoder) {
         // The random field is the leader's.
-        return network::train(data, encoder, (&options, out, stop), observe).and(Err(Error::Helped));
+        return network::train_network(data, encoder, (&options, out, stop), observe).and(Err(Error::WorkerFinished));
     }
-    let choice = choose(data, &options, stop, observe)?;
+    let choice = choose_crf_settings(data, &options, stop, observe)?;
     let config = TaggerConfig {
         model_type: ModelKind::Tagger.model_type().into(),
         chumoku_version: env!("CARGO_PKG_VERSION").into(),
@@ -218,15 +218,16 @@ pub fn train_tagger(data: &TaggerData, training: Training<'_>) -> Result<TaggerO
     };
     let all = [&data.train[..], &data.valid[..]];
     let (model, of_network) = match encoder {
-        None => (TextTagger { config, crf: fit(data, &all, choice, options.seed, stop)?, network: None }, None),
+        None => (TextTagger { config, crf: fit_crf(data, &all, choice, options.seed, stop)?, network: None }, None),
         Some(encoder) => {
-            let crf = fit(data, &all[..1], choice, options.seed, stop)?;
-            let Network { mut network, plan, ended } = network::train(data, encoder, (&options, out, stop), observe)?;
+            let crf = fit_crf(data, &all[..1], choice, options.seed, stop)?;
+            let TrainedTaggerNetwork { mut network, plan, ended } =
+                network::train_network(data, encoder, (&options, out, stop), observe)?;
             let mut model = TextTagger { config, crf, network: None };
-            network.config.blend = shares(&model, &network, data)?;
+            network.config.blend = fit_tagger_blend(&model, &network, data)?;
             // Whoever interrupted the run does not wait for that.
             if !ended.interrupted {
-                model.crf = fit(data, &all, choice, options.seed, stop)?;
+                model.crf = fit_crf(data, &all, choice, options.seed, stop)?;
             }
             model.config.network = Some(network.config.clone());
             model.network = Some(network);
@@ -234,14 +235,14 @@ pub fn train_tagger(data: &TaggerData, training: Training<'_>) -> Result<TaggerO
         }
     };
     let reporting = stages::begin(stages::REPORT);
-    let (rows, part) = held_out([&data.train, &data.valid, &data.test], Vec::is_empty);
+    let (rows, part) = held_out_part([&data.train, &data.valid, &data.test], Vec::is_empty);
     let alone = [TaggerBlend::CRF, TaggerBlend::NETWORK];
     let alone = if model.has_network() { &alone[..] } else { &[] };
-    let mut scores = model.score_as(rows, &[&[model.shares()][..], alone].concat(), options.seed)?;
+    let mut scores = model.score_with_blends(rows, &[&[model.blend()][..], alone].concat(), options.seed)?;
     // None without a network.
     let parts: Option<[SpanScores; 2]> = scores.split_off(1).try_into().ok();
     let test = scores.remove(0);
-    let dictionary = card::dictionary(data, rows, options.seed);
+    let dictionary = card::dictionary_scores(data, rows, options.seed);
     let interrupted = of_network.as_ref().is_some_and(|(_, ended)| ended.interrupted);
     let mut metrics = json!({
         "chumoku_version": env!("CARGO_PKG_VERSION"),
@@ -273,7 +274,7 @@ pub fn train_tagger(data: &TaggerData, training: Training<'_>) -> Result<TaggerO
             "epochs": ended.state.epoch,
             "best_epoch": best.map(|best| best.epoch),
             "valid": best.map(|best| json!({ "span_f1": best.score, "log_loss": best.loss })),
-            "blend": plan_json(&model.shares()),
+            "blend": plan_json(&model.blend()),
             "plan": plan_json(plan),
         });
     }
@@ -287,11 +288,12 @@ pub fn train_tagger(data: &TaggerData, training: Training<'_>) -> Result<TaggerO
         &model,
         data,
         of_network,
-        card::Scored { test: &test, parts: &parts, dictionary: &dictionary },
+        card::TaggerScores { test: &test, parts: &parts, dictionary: &dictionary },
         (part, options.seed),
     );
     if let Some(before) = &before
-        && let Some((figures, section)) = further::changes(data, [&before.tagger, &model], options.seed)?
+        && let Some((figures, section)) =
+            continued_training::compare_taggers(data, [&before.tagger, &model], options.seed)?
     {
         metrics["further"] = figures;
         card += &section;
@@ -303,11 +305,11 @@ pub fn train_tagger(data: &TaggerData, training: Training<'_>) -> Result<TaggerO
 }
 
 /// A conditional random field of these rows.
-fn fit(data: &TaggerData, rows: &[&[SpannedText]], choice: Choice, seed: u64, stop: &AtomicBool) -> Result<Crf> {
+fn fit_crf(data: &TaggerData, rows: &[&[SpanExample]], choice: CrfChoice, seed: u64, stop: &AtomicBool) -> Result<Crf> {
     let corpus = Corpus::new(data.sentences(rows), data.tags());
-    let mut fit = Fit::new(&corpus, choice.settings, seed);
+    let mut fit = CrfTrainer::new(&corpus, choice.settings, seed);
     for _ in 0..choice.epochs {
-        fit.epoch().ok_or_else(not_finite)?;
+        fit.train_epoch().ok_or_else(not_finite)?;
         if stop.load(Ordering::Relaxed) {
             return Err(Error::Interrupted);
         }
@@ -316,23 +318,25 @@ fn fit(data: &TaggerData, rows: &[&[SpannedText]], choice: Choice, seed: u64, st
 }
 
 /// How much the two halves count, by the validation rows.
-fn shares(model: &TextTagger, network: &TaggerNetwork, data: &TaggerData) -> Result<TaggerBlend> {
-    let cut = model.cut(&data.valid);
+fn fit_tagger_blend(model: &TextTagger, network: &TaggerNetwork, data: &TaggerData) -> Result<TaggerBlend> {
+    let cut = model.rows_with_units(&data.valid);
     let of_network = network.log_probabilities(&cut)?;
-    let rows: Vec<(Halves, Vec<usize>)> = model
-        .halves(&cut)?
+    let rows: Vec<(MemberEmissions, Vec<usize>)> = model
+        .member_scores(&cut)?
         .into_iter()
         .zip(of_network)
         .zip(cut.iter().zip(&data.valid))
-        .map(|((halves, network), ((_, units), row))| (Halves { network, ..halves }, data.unit_labels(row, units)))
+        .map(|((halves, network), ((_, units), row))| {
+            (MemberEmissions { network, ..halves }, data.unit_labels(row, units))
+        })
         .collect();
     Ok(TaggerBlend::fit(&model.crf, data.tags(), &rows))
 }
 
 /// Says how many spans begin or end within a word, if any do.
-fn within_words(data: &SpannedTexts, unit: SpanUnit) -> Option<String> {
-    let cut = |row: &SpannedText| -> Vec<Span> {
-        let places = places(&row.text, &units(row, unit));
+fn split_words_note(data: &SpanDataset, unit: SpanUnit) -> Option<String> {
+    let cut = |row: &SpanExample| -> Vec<Span> {
+        let places = unit_positions(&row.text, &units_of_row(row, unit));
         let is_cut = |span: &&Span| {
             let begins = places.binary_search_by_key(&span.start, |place| place.0).is_ok();
             !begins || places.binary_search_by_key(&span.end, |place| place.1).is_err()
@@ -345,7 +349,7 @@ fn within_words(data: &SpannedTexts, unit: SpanUnit) -> Option<String> {
     let (row, span) = found.iter().enumerate().find_map(|(row, cut)| Some((row, cut.first()?)))?;
     let (start, end) = (span.start, span.end);
     let shown: String = data.examples[row].text.chars().skip(start).take(end - start).collect();
-    let (shown, place) = (quoted(&shown), data.place(row));
+    let (shown, place) = (quote(&shown), data.location(row));
     Some(tr!(
         "warning: {n} of {of} spans begin or end within a word, such as {shown} ({place}, {start} to {end}): whole words are learnt; places \
          count characters, not bytes or UTF-16 units",
@@ -355,7 +359,7 @@ fn within_words(data: &SpannedTexts, unit: SpanUnit) -> Option<String> {
 }
 
 /// Where each unit begins and ends, in characters.
-fn places(text: &str, units: &[Range<usize>]) -> Vec<(usize, usize)> {
+fn unit_positions(text: &str, units: &[Range<usize>]) -> Vec<(usize, usize)> {
     let (mut bytes, mut characters) = (0, 0);
     let mut place = |unit: &Range<usize>| {
         let start = characters + text[bytes..unit.start].chars().count();

@@ -1,16 +1,16 @@
 //! What a classifier learns to answer: one class a text, any number of labels, or a number.
 
-use super::parts::Learnt;
+use super::micro_batches::StepOutput;
 use super::quick_scores;
-use super::rehearsed::Rehearsed;
+use super::replay_target::ReplayTarget;
 use super::trainable::{Evaluation, Metric};
 use super::{Plan, TrainingData};
-use crate::label_blend::{LabelBlend, sigmoid, thresholds};
+use crate::label_blend::{LabelBlend, fit_thresholds, sigmoid};
 use crate::lang::lang;
 use crate::models::Classifier;
-use crate::ngram::Answer;
+use crate::ngram::NgramTarget;
 use crate::nn::{Mode, Offsets};
-use crate::number::{Measured, NumberBlend};
+use crate::number::{NumberBlend, NumberLabel};
 use crate::params::Params;
 use crate::scoring::{Rows, largest, mean_loss, micro_f1, weighted_mean, weighted_scores};
 use crate::{Result, tr};
@@ -19,7 +19,7 @@ use chumoku_nn::probability::log_softmax;
 use ndarray::Array2;
 
 /// An answer that a network is trained to give.
-pub(super) trait Target: Rehearsed {
+pub(super) trait ClassifierTarget: ReplayTarget {
     /// The loss of some texts, packed, with their answers, and how much each counts; its gradient is added.
     fn learn(
         model: &Classifier,
@@ -29,7 +29,7 @@ pub(super) trait Target: Rehearsed {
         plan: &Plan,
         mode: Mode,
         grads: &mut Params<f32>,
-    ) -> Result<Learnt>;
+    ) -> Result<StepOutput>;
 
     /// What the last layer's bias begins with, by how many of the rows have each class or label; zeros if absent.
     fn bias(class_rows: &[usize], rows: usize) -> Option<Vec<f32>>;
@@ -48,7 +48,7 @@ fn share(name: &'static str, key: &'static str, value: f64) -> Metric {
     Metric { name, key, value, is_share: true }
 }
 
-impl Target for u32 {
+impl ClassifierTarget for u32 {
     fn learn(
         model: &Classifier,
         params: &Params<f32>,
@@ -57,7 +57,7 @@ impl Target for u32 {
         plan: &Plan,
         mode: Mode,
         grads: &mut Params<f32>,
-    ) -> Result<Learnt> {
+    ) -> Result<StepOutput> {
         let options = CrossEntropy {
             label_smoothing: plan.settings.label_smoothing,
             class_weights: plan.class_weights.as_deref(),
@@ -67,7 +67,7 @@ impl Target for u32 {
         let of_class = |label: u32| plan.class_weights.as_ref().map_or(1.0, |w| f64::from(w[label as usize]));
         let of_row = |row: usize| row_weights.map_or(1.0, |weights| f64::from(weights[row]));
         let weight = labels.iter().enumerate().map(|(row, &label)| of_row(row) * of_class(label)).sum();
-        Ok(Learnt { loss: loss.into(), weight, tokens: tokens.0.len() })
+        Ok(StepOutput { loss: loss.into(), weight, tokens: tokens.0.len() })
     }
 
     fn bias(_class_rows: &[usize], _rows: usize) -> Option<Vec<f32>> {
@@ -106,15 +106,15 @@ impl Target for u32 {
 /// Micro-F1 at the threshold that is best on these rows, and the mean −ln p of a row's labels.
 fn best_micro_f1(logits: &[&[f32]], (answers, weights): (&[Vec<u32>], Option<&[f32]>), labels: usize) -> (f64, f64) {
     let probabilities: Vec<Vec<f32>> = logits.iter().map(|row| row.iter().map(|&z| sigmoid(z)).collect()).collect();
-    let thresholds = thresholds(&probabilities, answers, weights, labels);
-    let blend = LabelBlend { thresholds, ..LabelBlend::attention(labels) };
-    let predicted: Vec<Vec<u32>> = probabilities.iter().map(|p| blend.predicted(p)).collect();
+    let thresholds = fit_thresholds(&probabilities, answers, weights, labels);
+    let blend = LabelBlend { thresholds, ..LabelBlend::network_only(labels) };
+    let predicted: Vec<Vec<u32>> = probabilities.iter().map(|p| blend.predicted_labels(p)).collect();
     let of_row = |(row, answer): (&&[f32], &Vec<u32>)| crate::ngram::loss_of(row, answer, true);
     let loss = weighted_mean(logits.iter().zip(answers).map(of_row), weights);
     (micro_f1(answers, &predicted, weights), loss)
 }
 
-impl Target for Vec<u32> {
+impl ClassifierTarget for Vec<u32> {
     fn learn(
         model: &Classifier,
         params: &Params<f32>,
@@ -123,11 +123,11 @@ impl Target for Vec<u32> {
         _plan: &Plan,
         mode: Mode,
         grads: &mut Params<f32>,
-    ) -> Result<Learnt> {
-        let loss = model.loss_of_labels(params, tokens, (labels, row_weights), mode, grads)?;
+    ) -> Result<StepOutput> {
+        let loss = model.multi_label_loss(params, tokens, (labels, row_weights), mode, grads)?;
         let sum = |weights: &[f32]| weights.iter().map(|&weight| f64::from(weight)).sum();
         let weight = row_weights.map_or(labels.len() as f64, sum);
-        Ok(Learnt { loss: loss.into(), weight, tokens: tokens.0.len() })
+        Ok(StepOutput { loss: loss.into(), weight, tokens: tokens.0.len() })
     }
 
     fn bias(class_rows: &[usize], rows: usize) -> Option<Vec<f32>> {
@@ -159,29 +159,29 @@ impl Target for Vec<u32> {
 /// The mean absolute error and the mean loss of a row.
 fn number_error(
     logits: &[&[f32]],
-    (answers, weights): (&[Measured], Option<&[f32]>),
-    data: &TrainingData<Measured>,
+    (answers, weights): (&[NumberLabel], Option<&[f32]>),
+    data: &TrainingData<NumberLabel>,
 ) -> (f64, f64) {
-    let plain = NumberBlend::attention(data.scale.clone());
-    let error = |(z, answer): (&&[f32], &Measured)| {
+    let plain = NumberBlend::network_only(data.scale.clone());
+    let error = |(z, answer): (&&[f32], &NumberLabel)| {
         let above: Vec<f32> = z.iter().map(|&z| sigmoid(z)).collect();
         (plain.estimate(&above).score - answer.number).abs()
     };
-    let loss = |(z, answer): (&&[f32], &Measured)| crate::ngram::loss_of(z, answer.numbers(), true);
+    let loss = |(z, answer): (&&[f32], &NumberLabel)| crate::ngram::loss_of(z, answer.numbers(), true);
     let rows = || logits.iter().zip(answers);
     (weighted_mean(rows().map(error), weights), weighted_mean(rows().map(loss), weights))
 }
 
-impl Target for Measured {
+impl ClassifierTarget for NumberLabel {
     fn learn(
         model: &Classifier,
         params: &Params<f32>,
         tokens: (&[u32], &Offsets),
-        (answers, row_weights): (&[Measured], Option<&[f32]>),
+        (answers, row_weights): (&[NumberLabel], Option<&[f32]>),
         plan: &Plan,
         mode: Mode,
         grads: &mut Params<f32>,
-    ) -> Result<Learnt> {
+    ) -> Result<StepOutput> {
         let sets: Vec<Vec<u32>> = answers.iter().map(|answer| answer.above.clone()).collect();
         Vec::<u32>::learn(model, params, tokens, (&sets, row_weights), plan, mode, grads)
     }
@@ -192,8 +192,8 @@ impl Target for Measured {
 
     fn evaluate(
         logits: &Array2<f32>,
-        rows: &Rows<Measured>,
-        data: &TrainingData<Measured>,
+        rows: &Rows<NumberLabel>,
+        data: &TrainingData<NumberLabel>,
         is_held_out: bool,
     ) -> Evaluation {
         let logits: Vec<Vec<f32>> = logits.rows().into_iter().map(|row| row.to_vec()).collect();
@@ -207,12 +207,12 @@ impl Target for Measured {
         Evaluation { score: -error, loss, metrics, is_held_out }
     }
 
-    fn said(logits: &[&[f32]], answers: &[Measured], data: &TrainingData<Measured>) -> String {
+    fn said(logits: &[&[f32]], answers: &[NumberLabel], data: &TrainingData<NumberLabel>) -> String {
         let (error, _) = number_error(logits, (answers, None), data);
         tr!(", validation mean absolute error {error:.3}", "、検証データの平均絶対誤差 {error:.3}")
     }
 
-    fn worth(logits: &[&[f32]], answers: &[Measured], data: &TrainingData<Measured>) -> Metric {
+    fn worth(logits: &[&[f32]], answers: &[NumberLabel], data: &TrainingData<NumberLabel>) -> Metric {
         let value = number_error(logits, (answers, None), data).0;
         let name = lang().pick("mean absolute error", "平均絶対誤差");
         Metric { name, key: "mean_absolute_error", value, is_share: false }

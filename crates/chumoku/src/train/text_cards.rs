@@ -1,34 +1,34 @@
 //! The model cards of translators and language models: what a stranger needs to know before using them.
 
-use super::State;
-use super::card::interrupted_after;
+use super::TrainState;
+use super::card::interruption_note;
 use super::text_scores::{LanguageScores, MaskedScores, TranslationScores};
-use crate::data::{DocumentParts, PairParts};
-use crate::lang::wording::thousands;
-use crate::lang::{lang, markdown};
+use crate::data::{DocumentSplit, PairSplit};
+use crate::lang::wording::format_thousands;
+use crate::lang::{escape_markdown, lang};
 use crate::models::TextEncoderConfig;
-use crate::text::Unit;
+use crate::text::TokenizationUnit;
 use crate::text_generator::TextGenerator;
 use crate::text_translator::TextTranslator;
 use crate::tr;
 use std::fmt::Write;
 
 /// What there is to say of a run beside its model and its data.
-pub(super) struct Facts<'a> {
-    pub(super) state: &'a State,
+pub(super) struct RunFacts<'a> {
+    pub(super) state: &'a TrainState,
     pub(super) interrupted: bool,
     pub(super) seed: u64,
     /// The part that the scores are on: `test`, `valid` or `train`.
     pub(super) scored_on: &'a str,
     pub(super) data_sha256: &'a str,
-    pub(super) tokens: Unit,
+    pub(super) tokens: TokenizationUnit,
 }
 
-impl Facts<'_> {
+impl RunFacts<'_> {
     fn heading(&self, title: &str) -> String {
-        let mut card = format!("# {}\n\n", markdown(title));
+        let mut card = format!("# {}\n\n", escape_markdown(title));
         if self.interrupted {
-            card += &interrupted_after(self.state.epoch);
+            card += &interruption_note(self.state.epoch);
         }
         card
     }
@@ -36,9 +36,9 @@ impl Facts<'_> {
 
 pub(super) fn translator(
     model: &TextTranslator,
-    data: &PairParts,
+    data: &PairSplit,
     scores: &TranslationScores,
-    run: &Facts<'_>,
+    run: &RunFacts<'_>,
 ) -> String {
     let config = &model.config().model;
     let [source, target] = &model.config().names;
@@ -51,11 +51,11 @@ pub(super) fn translator(
          Chumoku {} でゼロから学習したものです。“{source}” のテキストを “{target}” に変えます。\n\n",
         config.encoder.d_model,
         config.encoder.num_heads,
-        thousands(model.num_parameters()),
+        format_thousands(model.num_parameters()),
         run.tokens.noun_in(lang()),
         env!("CARGO_PKG_VERSION")
     );
-    let pairs = thousands(scores.pairs);
+    let pairs = format_thousands(scores.pairs);
     card += &match run.scored_on {
         "test" => tr!(
             "## Scores\n\nOn {pairs} test pairs, which training never saw, with a beam of 5:\n\n",
@@ -77,7 +77,7 @@ pub(super) fn translator(
     let _ = writeln!(card, "| chrF2 | {:.1} | `{}` |", scores.chrf, scores.chrf_signature);
     let exact = lang().pick("the reference itself", "参照訳と完全一致");
     let _ = writeln!(card, "| {exact} | {:.1} % | |\n", 100.0 * scores.exact);
-    let [train, valid, test] = [&data.train, &data.valid, &data.test].map(|part| thousands(part.len()));
+    let [train, valid, test] = [&data.train, &data.valid, &data.test].map(|part| format_thousands(part.len()));
     card += &tr!(
         "## Data\n\n{train} pairs to train on, {valid} to validate, {test} to test. SHA-256 of the tokens: `{}`. Seed \
          {}.\n\n",
@@ -105,9 +105,9 @@ pub(super) fn translator(
 pub(super) fn encoder(
     model: &TextEncoderConfig,
     parameters: usize,
-    data: &DocumentParts,
+    data: &DocumentSplit,
     scores: &MaskedScores,
-    run: &Facts<'_>,
+    run: &RunFacts<'_>,
 ) -> String {
     let encoder = &model.encoder;
     let mut card = run.heading(lang().pick("Encoder", "エンコーダー"));
@@ -120,11 +120,11 @@ pub(super) fn encoder(
         encoder.num_layers,
         encoder.d_model,
         encoder.num_heads,
-        thousands(parameters),
+        format_thousands(parameters),
         model.max_length,
         env!("CARGO_PKG_VERSION")
     );
-    let hidden = thousands(scores.hidden);
+    let hidden = format_thousands(scores.hidden);
     card += &match run.scored_on {
         "test" => tr!(
             "## Scores\n\nOn {hidden} hidden tokens of test text, which training never saw:\n\n",
@@ -165,9 +165,9 @@ pub(super) fn encoder(
 
 pub(super) fn language_model(
     model: &TextGenerator,
-    data: &DocumentParts,
+    data: &DocumentSplit,
     (scores, before): (&LanguageScores, Option<&LanguageScores>),
-    run: &Facts<'_>,
+    run: &RunFacts<'_>,
 ) -> String {
     let config = &model.config().model;
     let mut card = run.heading(lang().pick("Language model", "言語モデル"));
@@ -183,12 +183,12 @@ pub(super) fn language_model(
         config.encoder.num_layers,
         config.encoder.d_model,
         config.encoder.num_heads,
-        thousands(model.num_parameters()),
+        format_thousands(model.num_parameters()),
         config.max_length,
         run.tokens.noun_in(lang()),
         env!("CARGO_PKG_VERSION")
     );
-    let tokens = thousands(scores.tokens);
+    let tokens = format_thousands(scores.tokens);
     card += &match run.scored_on {
         "test" => tr!(
             "## Scores\n\nOn {tokens} tokens of test text, which training never saw:\n\n",

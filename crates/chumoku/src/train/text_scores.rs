@@ -1,10 +1,10 @@
 //! How good translators and language models are.
 
 use crate::Result;
-use crate::data::Pairs;
+use crate::data::SentencePairs;
 use crate::lang::lang;
 use crate::metrics::{Bleu, BleuTokenizer, Chrf};
-use crate::text::unspaced_share;
+use crate::text::unspaced_fraction;
 use crate::text_translator::{TextTranslator, TranslateOptions};
 use serde::Serialize;
 
@@ -33,8 +33,8 @@ impl TranslationScores {
     ///
     /// # Errors
     /// If there are not as many of both.
-    pub fn of(translations: &[&str], references: &[&str]) -> Result<TranslationScores> {
-        let is_unspaced = unspaced_share(references.iter().copied()) > 0.3;
+    pub fn compare(translations: &[&str], references: &[&str]) -> Result<TranslationScores> {
+        let is_unspaced = unspaced_fraction(references.iter().copied()) > 0.3;
         let bleu = Bleu::new(if is_unspaced { BleuTokenizer::Char } else { BleuTokenizer::V13a });
         let exact = translations.iter().zip(references).filter(|(a, b)| a == b).count();
         Ok(TranslationScores {
@@ -52,13 +52,17 @@ impl TranslationScores {
     ///
     /// # Errors
     /// If a text cannot be read as tokens.
-    pub fn measure(model: &TextTranslator, pairs: &Pairs, options: &TranslateOptions) -> Result<TranslationScores> {
+    pub fn measure(
+        model: &TextTranslator,
+        pairs: &SentencePairs,
+        options: &TranslateOptions,
+    ) -> Result<TranslationScores> {
         let sources: Vec<&str> = pairs.sources.iter().map(String::as_str).collect();
         let translations = model.translate(&sources, options)?;
         let texts: Vec<&str> = translations.iter().map(|translation| translation.text()).collect();
         let references: Vec<&str> = pairs.targets.iter().map(String::as_str).collect();
-        let cut_sources = translations.iter().filter(|translation| translation.is_cut).count();
-        Ok(TranslationScores { cut_sources, ..TranslationScores::of(&texts, &references)? })
+        let cut_sources = translations.iter().filter(|translation| translation.is_truncated).count();
+        Ok(TranslationScores { cut_sources, ..TranslationScores::compare(&texts, &references)? })
     }
 }
 
@@ -109,9 +113,9 @@ impl LanguageScores {
         [(token, self.perplexity_per_token), middle, (byte, self.perplexity_per_byte)]
     }
 
-    pub(super) fn of(total: f64, tokens: usize, texts: &[String]) -> LanguageScores {
+    pub(super) fn from_total(total: f64, tokens: usize, texts: &[String]) -> LanguageScores {
         // Where few letters are of a script that sets words off, what stands between white space is a sentence.
-        let is_spaced = unspaced_share(texts.iter().map(String::as_str)) <= UNSPACED_SHARE;
+        let is_spaced = unspaced_fraction(texts.iter().map(String::as_str)) <= UNSPACED_SHARE;
         let words = is_spaced.then(|| texts.iter().map(|text| text.split_whitespace().count()).sum());
         let characters = texts.iter().map(|text| text.chars().count()).sum();
         let bytes = texts.iter().map(String::len).sum();
@@ -141,7 +145,7 @@ mod tests {
     #[test]
     fn perplexities_are_of_the_same_whole() {
         let texts = ["two words".to_owned(), "三".to_owned()];
-        let scores = LanguageScores::of(12.0, 6, &texts);
+        let scores = LanguageScores::from_total(12.0, 6, &texts);
         assert_eq!((scores.tokens, scores.words, scores.characters, scores.bytes), (6, Some(3), 10, 12));
         assert!((scores.perplexity_per_token - 2f64.exp()).abs() < 1e-12);
         assert!((scores.perplexity_per_word.unwrap() - 4f64.exp()).abs() < 1e-12);
@@ -152,7 +156,7 @@ mod tests {
 
     #[test]
     fn where_words_are_not_set_off_perplexity_is_by_character() {
-        let scores = LanguageScores::of(12.0, 6, &["吾輩は猫である。名前は まだ無い。".to_owned()]);
+        let scores = LanguageScores::from_total(12.0, 6, &["吾輩は猫である。名前は まだ無い。".to_owned()]);
         assert_eq!((scores.words, scores.characters), (None, 17));
         assert_eq!(scores.perplexities().map(|(name, _)| name), ["token", "character", "byte"]);
         assert!((scores.perplexities()[1].1 - (12.0f64 / 17.0).exp()).abs() < 1e-12);

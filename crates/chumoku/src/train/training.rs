@@ -1,7 +1,7 @@
 //! What every way of training is given, how it begins, and how it ends: the folder's files, each whole or none.
 
 use super::options::TrainOptions;
-use super::run::Event;
+use super::run::TrainEvent;
 use crate::model_folder::{CARD, METRICS, write_model};
 use crate::{Error, ModelKind, Result};
 use serde_json::Value;
@@ -27,13 +27,13 @@ pub struct Training<'a> {
     /// Ends training early once it is set: what is best so far is then the model.
     pub stop: &'a AtomicBool,
     /// Told of everything that happens.
-    pub observe: Box<dyn FnMut(Event<'_>) + 'a>,
+    pub observe: Box<dyn FnMut(TrainEvent<'_>) + 'a>,
 }
 
 impl<'a> Training<'a> {
     /// Trains with the default settings to a folder, silently, to its end.
     #[must_use]
-    pub fn to(out: &'a Path) -> Self {
+    pub fn new(out: &'a Path) -> Self {
         static NEVER: AtomicBool = AtomicBool::new(false);
         Training { options: TrainOptions::default(), out, stop: &NEVER, observe: Box::new(|_| {}) }
     }
@@ -41,12 +41,12 @@ impl<'a> Training<'a> {
     /// Refuses options that this kind of model does not have, and makes the folder.
     pub(super) fn begin(&self, kind: ModelKind) -> Result<()> {
         self.options.check_watch(kind)?;
-        std::fs::create_dir_all(self.out).map_err(Error::writing("creating", self.out))
+        std::fs::create_dir_all(self.out).map_err(Error::write("creating", self.out))
     }
 }
 
 /// The part that scores are reported on: the test part or, where there is none, the validation or the training part.
-pub(super) fn held_out<P>([train, valid, test]: [&P; 3], is_empty: impl Fn(&P) -> bool) -> (&P, &'static str) {
+pub(super) fn held_out_part<P>([train, valid, test]: [&P; 3], is_empty: impl Fn(&P) -> bool) -> (&P, &'static str) {
     match (is_empty(test), is_empty(valid)) {
         (false, _) => (test, "test"),
         (true, false) => (valid, "valid"),

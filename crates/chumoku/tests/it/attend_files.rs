@@ -1,6 +1,6 @@
 //! Files of `chumoku attend` under damage: what the fuzz target runs, run over changed bytes of good files.
 
-use chumoku::output::Inputs;
+use chumoku::output::InputFiles;
 use chumoku::tensors::{Tensor, TensorFile, TensorFormat};
 use proptest::prelude::*;
 use std::sync::LazyLock;
@@ -27,7 +27,7 @@ static FILES: LazyLock<[Vec<u8>; 2]> = LazyLock::new(|| {
     let folder = tempfile::tempdir().unwrap();
     ["x.safetensors", "x.npz"].map(|name| {
         let path = folder.path().join(name);
-        file.write(&path, &Inputs::none()).unwrap();
+        file.write(&path, &InputFiles::empty()).unwrap();
         std::fs::read(path).unwrap()
     })
 });

@@ -1,10 +1,11 @@
 //! A run whose steps several share makes the bytes that it makes alone, whoever helps.
 
-use chumoku::data::{DataFiles, DocumentParts};
-use chumoku::data::{LabelOptions, PairParts, ReadOptions, load_label_sets, load_pairs, load_scores};
+use chumoku::data::{DataFiles, DocumentSplit};
+use chumoku::data::{LabelOptions, PairSplit, ReadOptions, load_multi_label, load_pairs, load_scores};
 use chumoku::train::{
-    BatchAt, Crew, Event, Helper, Leader, LearnPart, Learnt, Rows, Terms, Training, TrainingData, joined, pretrain,
-    train, train_labels, train_language_model, train_number, train_translator,
+    BatchPosition, Coordinator, GradientTerms, Rows, StepOutput, TrainEvent, TrainMicroBatch, Training, TrainingData,
+    Worker, WorkerGroup, combine_gradients, pretrain, train, train_labels, train_language_model, train_number,
+    train_translator,
 };
 use chumoku::{Error, Result, builtin};
 use std::collections::BTreeMap;
@@ -16,10 +17,10 @@ use testkit::exhaustive;
 #[derive(Debug, Default)]
 struct Asked {
     weights: Arc<Vec<f32>>,
-    at: Option<BatchAt>,
+    at: Option<BatchPosition>,
     to_do: Vec<usize>,
-    found: BTreeMap<usize, (Learnt, Vec<f32>)>,
-    terms: Vec<Terms>,
+    found: BTreeMap<usize, (StepOutput, Vec<f32>)>,
+    terms: Vec<GradientTerms>,
     /// How many helpers are to die, before any other learns.
     to_die: usize,
     is_over: bool,
@@ -35,13 +36,13 @@ struct Board {
 #[derive(Debug)]
 struct Leads(Arc<Board>);
 
-impl Leader for Leads {
-    fn begin(&self, terms: &Terms) -> Result<()> {
+impl Coordinator for Leads {
+    fn start(&self, terms: &GradientTerms) -> Result<()> {
         self.0.asked.lock().unwrap().terms.push(terms.clone());
         Ok(())
     }
 
-    fn learn(&self, params: &[f32], at: BatchAt, parts: usize, grads: &mut [f32]) -> Result<Learnt> {
+    fn train_step(&self, params: &[f32], at: BatchPosition, parts: usize, grads: &mut [f32]) -> Result<StepOutput> {
         let mut asked = self.0.asked.lock().unwrap();
         asked.weights = Arc::new(params.to_vec());
         asked.at = Some(at);
@@ -51,13 +52,13 @@ impl Leader for Leads {
         while asked.found.len() < parts {
             asked = self.0.changed.wait(asked).unwrap();
         }
-        let learnt: Vec<Learnt> = asked.found.values().map(|(learnt, _)| *learnt).collect();
+        let learnt: Vec<StepOutput> = asked.found.values().map(|(learnt, _)| *learnt).collect();
         let found: Vec<&[f32]> = asked.found.values().map(|(_, grads)| &grads[..]).collect();
         // In two pieces, as two owners of parameters add them.
         let middle = grads.len() / 3;
         let (first, second) = grads.split_at_mut(middle);
-        joined(&learnt, &found.iter().map(|grads| &grads[..middle]).collect::<Vec<_>>(), first)?;
-        joined(&learnt, &found.iter().map(|grads| &grads[middle..]).collect::<Vec<_>>(), second)
+        combine_gradients(&learnt, &found.iter().map(|grads| &grads[..middle]).collect::<Vec<_>>(), first)?;
+        combine_gradients(&learnt, &found.iter().map(|grads| &grads[middle..]).collect::<Vec<_>>(), second)
     }
 }
 
@@ -68,8 +69,8 @@ struct Helps {
     dies: bool,
 }
 
-impl Helper for Helps {
-    fn help(&self, terms: &Terms, learn: &mut LearnPart<'_>) -> Result<()> {
+impl Worker for Helps {
+    fn run(&self, terms: &GradientTerms, learn: &mut TrainMicroBatch<'_>) -> Result<()> {
         let mut asked = self.board.asked.lock().unwrap();
         asked.terms.push(terms.clone());
         loop {
@@ -101,8 +102,8 @@ impl Helper for Helps {
 /// The weights that are made alone, and by crews of one, two and three, one of whom dies, are the same.
 fn same_bytes(name: &str, work: impl Fn(Training<'_>) -> Result<()> + Sync) {
     let folder = tempfile::tempdir().unwrap();
-    let run = |out: &Path, crew: Option<Crew>| {
-        let mut training = Training::to(out);
+    let run = |out: &Path, crew: Option<WorkerGroup>| {
+        let mut training = Training::new(out);
         training.options.epochs = Some(2);
         training.options.parts = Some(4);
         training.options.crew = crew;
@@ -121,17 +122,18 @@ fn same_bytes(name: &str, work: impl Fn(Training<'_>) -> Result<()> + Sync) {
                     let helper = Helps { board: Arc::clone(&board), dies: number == 2 };
                     let out = folder.path().join(format!("{out}, helper {number}"));
                     let run = &run;
-                    scope.spawn(move || run(&out, Some(Crew::Helper(Arc::new(helper)))))
+                    scope.spawn(move || run(&out, Some(WorkerGroup::Worker(Arc::new(helper)))))
                 })
                 .collect();
-            run(&folder.path().join(&out), Some(Crew::Leader(Arc::new(Leads(Arc::clone(&board)))))).unwrap();
+            run(&folder.path().join(&out), Some(WorkerGroup::Coordinator(Arc::new(Leads(Arc::clone(&board))))))
+                .unwrap();
             board.asked.lock().unwrap().is_over = true;
             board.changed.notify_all();
             for (number, helper) in helping.into_iter().enumerate() {
                 let ended = helper.join().unwrap();
                 match number {
                     2 => assert!(matches!(ended, Err(Error::Setting(_))), "{name}: {ended:?}"),
-                    _ => assert!(matches!(ended, Err(Error::Helped)), "{name}: {ended:?}"),
+                    _ => assert!(matches!(ended, Err(Error::WorkerFinished)), "{name}: {ended:?}"),
                 }
             }
         });
@@ -163,21 +165,21 @@ fn leader_trains_alone(data: &TrainingData) {
     let folder = tempfile::tempdir().unwrap();
     let board = Arc::new(Board::default());
     let mut said = Vec::new();
-    let mut run = |out: &str, crew: Option<Crew>| {
+    let mut run = |out: &str, crew: Option<WorkerGroup>| {
         let out = folder.path().join(out);
-        let mut training = Training::to(&out);
+        let mut training = Training::new(&out);
         (training.options.epochs, training.options.crew) = (Some(1), crew);
-        training.observe = Box::new(|event: Event<'_>| {
-            if let Event::Said(_, text) = event {
+        training.observe = Box::new(|event: TrainEvent<'_>| {
+            if let TrainEvent::Message(_, text) = event {
                 said.push(text);
             }
         });
         train(data, training).map(drop)
     };
     run("alone", None).unwrap();
-    run("leader", Some(Crew::Leader(Arc::new(Leads(Arc::clone(&board)))))).unwrap();
+    run("leader", Some(WorkerGroup::Coordinator(Arc::new(Leads(Arc::clone(&board)))))).unwrap();
     let helper = Helps { board: Arc::clone(&board), dies: false };
-    assert!(matches!(run("helper", Some(Crew::Helper(Arc::new(helper)))), Err(Error::Helped)));
+    assert!(matches!(run("helper", Some(WorkerGroup::Worker(Arc::new(helper)))), Err(Error::WorkerFinished)));
     assert!(board.asked.lock().unwrap().terms.is_empty());
     assert_eq!(said.iter().filter(|text| text.contains("this process trains alone")).count(), 1, "{said:?}");
     let bytes = |out: &str| std::fs::read(folder.path().join(out).join("model.safetensors")).unwrap();
@@ -210,7 +212,7 @@ fn labels_and_numbers() {
     let mut read = ReadOptions::default();
     read.label = Some("number".into());
     let scores = load_scores(&path, &read).unwrap();
-    let data = TrainingData::of_scores(&scores, None, None).unwrap();
+    let data = TrainingData::from_scores(&scores, None, None).unwrap();
     same_bytes("numbers", |training| train_number(&data, training).map(drop));
 
     let labels = |text: &str| ["good", "cold"].into_iter().filter(|word| text.contains(word)).collect::<Vec<_>>();
@@ -218,8 +220,8 @@ fn labels_and_numbers() {
         sentences().map(|(text, _)| format!("{{\"text\":\"{text}\",\"labels\":{:?}}}\n", labels(&text))).collect();
     let (_folder, path) = written("rows.jsonl", &rows);
     read.label = Some("labels".into());
-    let sets = load_label_sets(&path, &read, &LabelOptions::default()).unwrap();
-    let data = TrainingData::of_sets(&sets, None, None).unwrap();
+    let sets = load_multi_label(&path, &read, &LabelOptions::default()).unwrap();
+    let data = TrainingData::from_label_sets(&sets, None, None).unwrap();
     same_bytes("labels", |training| train_labels(&data, training).map(drop));
 }
 
@@ -233,14 +235,14 @@ fn a_translator() {
         .collect();
     let (_folder, path) = written("pairs.tsv", &rows);
     let pairs = load_pairs(&DataFiles::One(path), &ReadOptions::default()).unwrap();
-    let parts = PairParts::new(&pairs, None, None).unwrap();
+    let parts = PairSplit::new(&pairs, None, None).unwrap();
     same_bytes("translation", |training| train_translator(&parts, pairs.names.clone(), training).map(drop));
 }
 
 #[test]
 fn a_language_model_and_an_encoder() {
     let texts: Vec<String> = sentences().map(|(text, good)| format!("{good} of these are good: {text}.")).collect();
-    let mut parts = DocumentParts::default();
+    let mut parts = DocumentSplit::default();
     (parts.train, parts.valid) = (texts[..50].to_vec(), texts[110..].to_vec());
     same_bytes("language", |training| train_language_model(&parts, training).map(drop));
     same_bytes("masked", |training| pretrain(&parts, training).map(drop));
@@ -253,10 +255,10 @@ fn what_helpers_cannot_agree_on_is_in_their_terms() {
         let board = Arc::new(Board::default());
         board.asked.lock().unwrap().is_over = true;
         let helper = Helps { board: Arc::clone(&board), dies: false };
-        let mut training = Training::to(folder.path());
-        training.options.crew = Some(Crew::Helper(Arc::new(helper)));
+        let mut training = Training::new(folder.path());
+        training.options.crew = Some(WorkerGroup::Worker(Arc::new(helper)));
         change(&mut training);
-        assert!(matches!(train(&builtin::reviews(), training), Err(Error::Helped)));
+        assert!(matches!(train(&builtin::reviews(), training), Err(Error::WorkerFinished)));
         board.asked.lock().unwrap().terms.remove(0)
     };
     let first = terms(&|_| {});

@@ -1,9 +1,9 @@
 //! The work of a run, by formula, against the multiply–adds that the kernels count. The count is of the whole
 //! process, so the test has one of its own.
 
-use chumoku::nn::{Network, PositionKind};
-use chumoku::train::{Event, Rows, Training, TrainingData, train};
-use chumoku::{Cell, builtin};
+use chumoku::nn::{BackboneKind, PositionKind};
+use chumoku::train::{Rows, TrainEvent, Training, TrainingData, train};
+use chumoku::{RecurrentCell, builtin};
 
 /// Rows of so many copies of the built-in reviews each. Without test rows cross-validation chooses nothing: there is one run.
 fn reviews(rows: usize, copies: usize) -> TrainingData {
@@ -21,25 +21,25 @@ fn reviews(rows: usize, copies: usize) -> TrainingData {
 
 #[test]
 fn the_work_of_a_run_is_foretold() {
-    testkit::alone("estimate::the_work_of_a_run_is_foretold", check_runs);
+    testkit::in_own_process("estimate::the_work_of_a_run_is_foretold", check_runs);
 }
 
 fn check_runs() {
     for (name, data, network) in [
-        ("short rows", reviews(300, 1), Network::Transformer),
-        ("rows of many windows", reviews(20, 120), Network::Transformer),
-        ("recurrent", reviews(200, 1), Network::Recurrent(Cell::Gru)),
+        ("short rows", reviews(300, 1), BackboneKind::Transformer),
+        ("rows of many windows", reviews(20, 120), BackboneKind::Transformer),
+        ("recurrent", reviews(200, 1), BackboneKind::Recurrent(RecurrentCell::Gru)),
     ] {
         let folder = tempfile::tempdir().unwrap();
-        let position = if network == Network::Transformer { PositionKind::Sinusoidal } else { PositionKind::None };
+        let position = if network == BackboneKind::Transformer { PositionKind::Sinusoidal } else { PositionKind::None };
         let (mut foretold, before) = (None, chumoku_kernels::multiply_adds());
-        let mut observe = |event: Event<'_>| {
-            if let Event::Ready { multiply_adds, .. } = event {
+        let mut observe = |event: TrainEvent<'_>| {
+            if let TrainEvent::Estimated { multiply_adds, .. } = event {
                 assert!(foretold.is_none(), "said twice");
                 foretold = multiply_adds;
             }
         };
-        let mut training = Training::to(folder.path());
+        let mut training = Training::new(folder.path());
         training.options.epochs = Some(2);
         training.options.network = network;
         training.options.position = position;

@@ -1,7 +1,7 @@
 //! Published translators (Marian): numbers, tokens and translations are those of Hugging Face's library and of
 //! SentencePiece, and what is unsound is refused.
 
-use chumoku::models::PairBatch;
+use chumoku::models::TranslationBatch;
 use chumoku::nn::Mode;
 use chumoku::params::Params;
 use chumoku::pretrained::TranslatorCheckpoint;
@@ -11,20 +11,20 @@ use ndarray::Array2;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use testkit::{Golden, Tolerance, compare};
+use testkit::{GoldenFile, Tolerance, compare};
 
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/pretrained/marian")
 }
 
 /// The golden pairs; targets begin with what starts them.
-fn pairs(expected: &Golden) -> PairBatch {
+fn pairs(expected: &GoldenFile) -> TranslationBatch {
     let ids = |name: &str| expected.integers(name).into_iter().map(|x| x as u32).collect::<Vec<u32>>();
     let lengths = |name: &str| -> Vec<usize> {
         let ends = expected.integers(name);
         ends.windows(2).map(|pair| pair[1] - pair[0]).collect()
     };
-    let mut batch = PairBatch::default();
+    let mut batch = TranslationBatch::default();
     batch.source = ids("in.ids");
     batch.source_lengths = lengths("in.offsets");
     batch.input = ids("in.target_ids");
@@ -43,7 +43,7 @@ fn close(what: &str, found: &Array2<f32>, expected: &[f64]) {
 
 #[test]
 fn it_computes_what_transformers_computes() {
-    let expected = Golden::read("pretrained/marian/expected");
+    let expected = GoldenFile::read("pretrained/marian/expected");
     let batch = pairs(&expected);
     let TranslatorCheckpoint { model, params, source, .. } =
         TranslatorCheckpoint::read(&golden(), Some(Precision::Highest)).unwrap();
@@ -58,7 +58,7 @@ fn it_computes_what_transformers_computes() {
     close("logits", &logits, expected.tensor("out.logits"));
     let (last, cache) = model.forward(&params, &batch, Mode::Eval).unwrap();
     close("last", &last, expected.tensor("out.last"));
-    let dout = Array2::from_shape_vec(last.dim(), expected.narrow("in.dout")).unwrap();
+    let dout = Array2::from_shape_vec(last.dim(), expected.tensor_f32("in.dout")).unwrap();
     let mut grads = Params::zeros(model.layout());
     model.backward(&params, &batch, &cache, dout, Mode::Eval, &mut grads).unwrap();
     let gradient = |names: &[String]| -> Vec<f64> {
@@ -178,7 +178,7 @@ fn drawn_anew(folder: &Path) {
 fn it_writes_what_transformers_writes() {
     let folder = of_words();
     drawn_anew(folder.path());
-    assert_eq!(ModelKind::of(folder.path()).unwrap(), ModelKind::Translator);
+    assert_eq!(ModelKind::from_folder(folder.path()).unwrap(), ModelKind::Translator);
     let mut model = TextTranslator::load(folder.path()).unwrap();
     model.set_precision(Precision::Highest);
     let mut random = testkit::Random::new(7);
@@ -378,7 +378,7 @@ fn a_published_folder_translates_as_one_with_a_tokenizer_file() {
     // What is too long loses its end, and an empty text is one.
     let long = spelled(&[7; 60]);
     let found = model.translate(&[&long, ""], &options).unwrap();
-    assert!(found[0].is_cut && !found[1].is_cut);
+    assert!(found[0].is_truncated && !found[1].is_truncated);
     assert_eq!(model.config().names, ["source", "target"]);
     // It says where it looked, and what each word did.
     let alignment = model.align("t5 t9 t30", Some("t7 t8")).unwrap();

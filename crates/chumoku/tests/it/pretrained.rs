@@ -4,13 +4,13 @@ use chumoku::nn::{Mode, Offsets, Tokens};
 use chumoku::params::Params;
 use chumoku::pretrained::{DecoderCheckpoint, EncoderCheckpoint};
 use chumoku::sampling::Sampling;
-use chumoku::{ChatMessage, EmbedOptions, Precision, Stop, TextClassifier, TextEmbedder, TextGenerator};
-use chumoku_nn::pretrained::Source;
+use chumoku::{ChatMessage, EmbedOptions, Precision, StopReason, TextClassifier, TextEmbedder, TextGenerator};
+use chumoku_nn::pretrained::TensorSource;
 use ndarray::Array2;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use testkit::{Golden, Tolerance, compare};
+use testkit::{GoldenFile, Tolerance, compare};
 
 /// Tiny random models with what transformers computes for them.
 const ENCODERS: [&str; 7] = [
@@ -33,7 +33,7 @@ const DECODERS: [&str; 6] = ["llama", "llama_scaled", "mistral", "qwen2", "qwen3
 /// A case: the model, its expected results, and its tokens.
 struct Case<Checkpoint> {
     checkpoint: Checkpoint,
-    expected: Golden,
+    expected: GoldenFile,
     ids: Vec<u32>,
     types: Option<Vec<u32>>,
     offsets: Offsets,
@@ -41,10 +41,10 @@ struct Case<Checkpoint> {
 
 impl<Checkpoint> Case<Checkpoint> {
     fn of(name: &str, checkpoint: Checkpoint) -> Self {
-        let expected = Golden::read(&format!("pretrained/{name}/expected"));
+        let expected = GoldenFile::read(&format!("pretrained/{name}/expected"));
         let integers = |name: &str| expected.integers(name).into_iter().map(|x| x as u32).collect::<Vec<u32>>();
         let ends = expected.integers("in.offsets");
-        let offsets = Offsets::of_lengths(ends.windows(2).map(|pair| pair[1] - pair[0]));
+        let offsets = Offsets::from_lengths(ends.windows(2).map(|pair| pair[1] - pair[0]));
         let (ids, types) = (integers("in.ids"), expected.has("in.types").then(|| integers("in.types")));
         Case { checkpoint, ids, types, offsets, expected }
     }
@@ -73,11 +73,16 @@ impl Case<DecoderCheckpoint> {
 }
 
 /// That gradients are those expected, each under the name that its tensor has.
-fn check_gradients(name: &str, grads: &Params<f32>, tensors: &[(String, Source)], expected: impl Fn(&str) -> Vec<f64>) {
+fn check_gradients(
+    name: &str,
+    grads: &Params<f32>,
+    tensors: &[(String, TensorSource)],
+    expected: impl Fn(&str) -> Vec<f64>,
+) {
     for (ours, shape, range) in grads.layout().iter() {
         let (_, source) = tensors.iter().find(|(name, _)| name == ours).unwrap();
         let mut expected: Vec<f64> = source.names().iter().flat_map(|theirs| expected(theirs)).collect();
-        if let Source::Transposed(_) = source {
+        if let TensorSource::Transposed(_) = source {
             let theirs = Array2::from_shape_vec((shape[1], shape[0]), expected).unwrap();
             expected = theirs.t().iter().copied().collect();
         }
@@ -91,7 +96,7 @@ fn language_models_compute_what_transformers_computes() {
     for name in DECODERS {
         let case = Case::<DecoderCheckpoint>::read(name);
         let DecoderCheckpoint { model, params, source, .. } = &case.checkpoint;
-        let states = model.body().hidden_states(params, case.tokens()).unwrap();
+        let states = model.backbone().hidden_states(params, case.tokens()).unwrap();
         for (layer, state) in states.iter().enumerate() {
             close(&format!("{name}, layer {layer}"), state, case.expected.tensor(&format!("out.hidden.{layer}")));
         }
@@ -99,23 +104,23 @@ fn language_models_compute_what_transformers_computes() {
         let logits = model.logits(params, &case.ids, &case.offsets).unwrap();
         close(&format!("{name}, logits"), &logits, case.expected.tensor("out.logits"));
         // One token after the other, all sequences side by side.
-        let mut state = model.start(case.offsets.sequences()).unwrap();
+        let mut state = model.start_decoding(case.offsets.sequences()).unwrap();
         let longest = case.offsets.ranges().map(|range| range.len()).max().unwrap();
         for place in 0..longest {
             let new = case.offsets.ranges().map(|range| range.start + place).zip(case.offsets.ranges());
             let new: Vec<Option<usize>> = new.map(|(at, range)| (at < range.end).then_some(at)).collect();
             let ids: Vec<u32> = new.iter().flatten().map(|&at| case.ids[at]).collect();
-            let lengths = Offsets::of_lengths(new.iter().map(|at| usize::from(at.is_some())));
-            let found = model.step_to_next(params, &ids, &lengths, &mut state).unwrap();
+            let lengths = Offsets::from_lengths(new.iter().map(|at| usize::from(at.is_some())));
+            let found = model.step_last(params, &ids, &lengths, &mut state).unwrap();
             for (row, at) in found.rows().into_iter().zip(new.into_iter().flatten()) {
                 let row = row.to_owned().insert_axis(ndarray::Axis(0));
                 close(&format!("{name}, step {place}"), &row, &logits.row(at).mapv(f64::from).to_vec());
             }
         }
-        let (last, cache) = model.body().forward(params, case.tokens(), Mode::Eval).unwrap();
-        let dout = Array2::from_shape_vec(last.dim(), case.expected.narrow("in.dout")).unwrap();
+        let (last, cache) = model.backbone().forward(params, case.tokens(), Mode::Eval).unwrap();
+        let dout = Array2::from_shape_vec(last.dim(), case.expected.tensor_f32("in.dout")).unwrap();
         let mut grads = Params::zeros(model.layout());
-        model.body().backward(params, case.tokens(), &cache, dout, Mode::Eval, &mut grads).unwrap();
+        model.backbone().backward(params, case.tokens(), &cache, dout, Mode::Eval, &mut grads).unwrap();
         check_gradients(name, &grads, &source.tensors, |theirs| {
             case.expected.tensor(&format!("grad.{theirs}")).to_vec()
         });
@@ -134,7 +139,7 @@ fn hidden_states_are_those_of_transformers() {
         let (last, _) = case.checkpoint.model.forward(&case.checkpoint.params, case.tokens(), Mode::Eval).unwrap();
         close(name, &last, case.expected.tensor("out.last"));
         let model = &case.checkpoint.model;
-        let groups = model.for_groups(&case.checkpoint.params, case.tokens(), |x, _| Ok(x)).unwrap();
+        let groups = model.map_groups(&case.checkpoint.params, case.tokens(), |x, _| Ok(x)).unwrap();
         assert_eq!(
             ndarray::concatenate(ndarray::Axis(0), &groups.iter().map(|x| x.view()).collect::<Vec<_>>()).unwrap(),
             last
@@ -148,7 +153,7 @@ fn gradients_are_those_of_transformers() {
         let case = Case::<EncoderCheckpoint>::read(name);
         let EncoderCheckpoint { model, params, source, .. } = &case.checkpoint;
         let (last, cache) = model.forward(params, case.tokens(), Mode::Eval).unwrap();
-        let dout = Array2::from_shape_vec(last.dim(), case.expected.narrow("in.dout")).unwrap();
+        let dout = Array2::from_shape_vec(last.dim(), case.expected.tensor_f32("in.dout")).unwrap();
         let mut grads = Params::zeros(model.layout());
         model.backward(params, case.tokens(), &cache, dout, Mode::Eval, &mut grads).unwrap();
         let named = |theirs: &str| {
@@ -178,7 +183,7 @@ fn published_classifiers_say_what_transformers_says() {
         std::fs::write(folder.path().join("tokenizer.json"), words()).unwrap();
         let model = TextClassifier::load(folder.path()).unwrap();
         assert_eq!(model.labels(), ["negative", "neutral", "positive"]);
-        let expected = Golden::read(&format!("pretrained/{name}/expected"));
+        let expected = GoldenFile::read(&format!("pretrained/{name}/expected"));
         let logits = expected.tensor("out.logits");
         let (ids, ends) = (expected.integers("in.ids"), expected.integers("in.offsets"));
         let text = |ids: &[usize]| ids.iter().map(|id| format!("t{id}")).collect::<Vec<_>>().join(" ");
@@ -335,7 +340,7 @@ fn generator(files: &[(&str, serde_json::Value)]) -> tempfile::TempDir {
 fn likeliest(checkpoint: &DecoderCheckpoint, ids: &[u32], count: usize) -> Vec<u32> {
     let mut all = ids.to_vec();
     for _ in 0..count {
-        let logits = checkpoint.model.logits(&checkpoint.params, &all, &Offsets::of_lengths([all.len()])).unwrap();
+        let logits = checkpoint.model.logits(&checkpoint.params, &all, &Offsets::from_lengths([all.len()])).unwrap();
         let last = logits.row(all.len() - 1).to_vec();
         let best = (0..last.len()).fold(0, |best, id| if last[id] > last[best] { id } else { best });
         all.push(best as u32);
@@ -358,13 +363,13 @@ fn a_published_language_model_writes_the_likeliest_tokens_and_ends() {
     let settings = [("generation_config.json", no_end), ("config.json", config)];
     let folder = generator(&settings);
     let model = TextGenerator::load(folder.path()).unwrap();
-    assert_eq!(greedy(&model, "t5 t6 <end>", 12), (as_words(&expected), Stop::Enough));
+    assert_eq!(greedy(&model, "t5 t6 <end>", 12), (as_words(&expected), StopReason::MaxTokens));
     // The first token that did not come before ends the text, where the folder says so.
     let at = (1..expected.len()).find(|&at| !expected[..at].contains(&expected[at])).unwrap();
     let end = serde_json::json!({ "eos_token_id": [48, expected[at]] });
     let folder = generator(&[("generation_config.json", end), settings[1].clone()]);
     let ended = TextGenerator::load(folder.path()).unwrap();
-    assert_eq!(greedy(&ended, "t5 t6 <end>", 12), (as_words(&expected[..at]), Stop::End));
+    assert_eq!(greedy(&ended, "t5 t6 <end>", 12), (as_words(&expected[..at]), StopReason::End));
     // Without a text something is read all the same: what documents begin with.
     let first = as_words(&likeliest(&checkpoint, &[1], 3));
     assert_eq!(greedy(&model, "", 3).0, first);
@@ -630,7 +635,7 @@ fn prompts() -> Vec<String> {
     plain.iter().map(|text| (*text).to_owned()).chain(asked.iter().map(dialogue)).collect()
 }
 
-fn greedy(model: &TextGenerator, prompt: &str, count: usize) -> (String, Stop) {
+fn greedy(model: &TextGenerator, prompt: &str, count: usize) -> (String, StopReason) {
     let mut sampling = Sampling::default();
     sampling.temperature = 0.0;
     let mut text = String::new();

@@ -1,6 +1,6 @@
 //! Static vectors: folders as sentence-transformers' `StaticEmbedding` and model2vec write them.
 
-use chumoku::explain::AttentionPlace;
+use chumoku::explain::HeadSelection;
 use chumoku::pretrained::EncoderCheckpoint;
 use chumoku::text::PretrainedTokenizer;
 use chumoku::train::TrainOptions;
@@ -81,7 +81,7 @@ fn a_text_is_the_mean_of_its_tokens_vectors() {
     for (path, name) in [("0_StaticEmbedding", "embedding.weight"), ("", "embedding.weight"), (".", "embeddings")] {
         let table = write_table(&folder.path().join(path), name);
         write_modules(folder.path(), path, &[]);
-        assert_eq!(ModelKind::of(folder.path()).unwrap(), ModelKind::Encoder);
+        assert_eq!(ModelKind::from_folder(folder.path()).unwrap(), ModelKind::Encoder);
         let model = TextEmbedder::load(folder.path(), None).unwrap();
         assert_eq!(model.width(), WIDTH);
         check(&model, "The films was good.", &mean(&table, WIDTH, &[4, 5, 6, 7, 8, 10]));
@@ -98,7 +98,7 @@ fn vectors_have_length_one_where_the_folder_says_so() {
         json!({ "idx": 1, "name": "1", "path": "1_Normalize", "type": "sentence_transformers.models.Normalize" });
     write_modules(folder.path(), ".", &[normalize]);
     fs::write(folder.path().join("config.json"), r#"{"model_type": "model2vec", "normalize": true}"#).unwrap();
-    assert_eq!(ModelKind::of(folder.path()).unwrap(), ModelKind::Encoder);
+    assert_eq!(ModelKind::from_folder(folder.path()).unwrap(), ModelKind::Encoder);
     let model = TextEmbedder::load(folder.path(), None).unwrap();
     let mut expected = mean(&table, WIDTH, &[9, 5]);
     let length = expected.iter().map(|x| x * x).sum::<f64>().sqrt();
@@ -143,7 +143,7 @@ fn there_is_no_attention_in_it_to_show() {
     write_modules(folder.path(), ".", &[]);
     let model = TextEmbedder::load(folder.path(), None).unwrap();
     let explained = model.explain("the film", None, "m").unwrap_err().to_string();
-    let recorded = model.record("the film", AttentionPlace::default()).unwrap_err().to_string();
+    let recorded = model.record("the film", HeadSelection::default()).unwrap_err().to_string();
     assert!(explained.contains("no attention") && recorded == explained, "{explained} {recorded}");
 }
 

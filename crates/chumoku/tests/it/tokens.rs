@@ -137,7 +137,7 @@ fn tokens_are_those_of_tokenizers() {
         let mut spelt = texts.clone();
         spelt.push("<|im_start|>user\nhi<|im_end|> <s> [SEP] </s> [MASK]".into());
         let with_special = expected(&python, &path, &spelt, "tokens");
-        assert_tokens(name, &tokenizer.clone().reading_special_tokens(), &spelt, &with_special);
+        assert_tokens(name, &tokenizer.clone().parsing_special_tokens(), &spelt, &with_special);
         // The pieces alone, without the file that says what to do with them.
         let pieces = checkpoints.join(name).join("vocab.txt");
         if pieces.is_file() {

@@ -2,21 +2,21 @@
 
 mod check;
 
-use super::{Report, Times, memory, milliseconds_of};
-use crate::Usage;
-use crate::args::{BenchAttention, Dtype};
+use super::{BenchReport, RunTimes, memory, time_ms};
+use crate::UsageError;
+use crate::args::{BenchAttentionArgs, Dtype};
 use anyhow::Result;
 use chumoku::lang::lang;
 use chumoku::tr;
 use chumoku_kernels::reference::attention_keys;
 use chumoku_kernels::{
-    Attention, AttentionPlan, Causal, Element, Gradients, Heads, HeadsMut, Philox, Precision, Saved, bf16, f16,
+    Attention, AttentionPlan, BackwardInputs, Causal, Element, Gradients, Heads, HeadsMut, Philox, Precision, bf16, f16,
 };
 use rayon::prelude::*;
 
 /// The sizes and the mask.
 #[derive(Clone, Copy, Debug)]
-struct Problem {
+struct BenchShape {
     batch: usize,
     heads: usize,
     kv_heads: usize,
@@ -29,8 +29,8 @@ struct Problem {
     window: Option<usize>,
 }
 
-impl Problem {
-    fn new(args: &BenchAttention) -> Result<Problem> {
+impl BenchShape {
+    fn new(args: &BenchAttentionArgs) -> Result<BenchShape> {
         let kv_heads = args.kv_heads.unwrap_or(args.heads);
         if !args.heads.is_multiple_of(kv_heads) {
             let problem = tr!(
@@ -38,9 +38,9 @@ impl Problem {
                 "--kv-heads: クエリのヘッド数 {} の約数が必要ですが、{kv_heads} です",
                 args.heads
             );
-            return Err(Usage(problem).into());
+            return Err(UsageError(problem).into());
         }
-        Ok(Problem {
+        Ok(BenchShape {
             batch: args.batch,
             heads: args.heads,
             kv_heads,
@@ -75,7 +75,7 @@ impl Problem {
 
     /// Multiplications and additions of the forward pass: 4 for each pair of query and key and each number of a head,
     /// over `dim` and `value_dim` averaged. Causality halves the pairs; with a window, pairs that are seen count.
-    fn operations<T: Element>(&self, attention: &Attention<'_, T>) -> f64 {
+    fn flops<T: Element>(&self, attention: &Attention<'_, T>) -> f64 {
         let pairs = match self.window {
             None => self.length as f64 * self.keys as f64 * if self.is_causal { 0.5 } else { 1.0 },
             Some(_) => (0..self.length).map(|i| attention_keys(attention, 0, i).len() as f64).sum(),
@@ -84,7 +84,7 @@ impl Problem {
     }
 
     /// Bytes of inputs and results, and of what checking takes.
-    fn bytes(&self, size: usize, is_backward: bool) -> f64 {
+    fn memory_needed(&self, size: usize, is_backward: bool) -> f64 {
         let count = |shape: [usize; 4]| shape.iter().map(|&n| n as f64).product::<f64>();
         let inputs = count(self.query_shape()) + count(self.key_shape()) + count(self.value_shape());
         let outputs = count(self.output_shape());
@@ -118,13 +118,13 @@ impl Problem {
 }
 
 /// What attention writes; NaN until it does.
-struct Results<T> {
+struct BenchResults<T> {
     output: Vec<T>,
-    gradients: Option<GradientsOf<T>>,
+    gradients: Option<BenchGradients<T>>,
 }
 
 /// What the backward pass reads and writes.
-struct GradientsOf<T> {
+struct BenchGradients<T> {
     d_output: Vec<T>,
     log_sum_exp: Vec<f32>,
     d_query: Vec<T>,
@@ -132,27 +132,27 @@ struct GradientsOf<T> {
     d_value: Vec<T>,
 }
 
-impl<T: Element<Sum = f32>> Results<T> {
+impl<T: Element<Sum = f32>> BenchResults<T> {
     /// With `d_output` there is a backward pass.
-    fn new(p: &Problem, d_output: Option<Vec<T>>) -> Result<Self> {
+    fn new(p: &BenchShape, d_output: Option<Vec<T>>) -> Result<Self> {
         let gradients = |d_output| -> Result<_> {
-            Ok(GradientsOf {
+            Ok(BenchGradients {
                 d_output,
-                log_sum_exp: array(p.rows())?,
-                d_query: array(p.query_shape().iter().product())?,
-                d_key: array(p.key_shape().iter().product())?,
-                d_value: array(p.value_shape().iter().product())?,
+                log_sum_exp: nan_array(p.rows())?,
+                d_query: nan_array(p.query_shape().iter().product())?,
+                d_key: nan_array(p.key_shape().iter().product())?,
+                d_value: nan_array(p.value_shape().iter().product())?,
             })
         };
-        let output = array(p.output_shape().iter().product())?;
-        Ok(Results { output, gradients: d_output.map(gradients).transpose()? })
+        let output = nan_array(p.output_shape().iter().product())?;
+        Ok(BenchResults { output, gradients: d_output.map(gradients).transpose()? })
     }
 
-    fn run(&mut self, p: &Problem, attention: &Attention<'_, T>) -> Result<()> {
+    fn run(&mut self, p: &BenchShape, attention: &Attention<'_, T>) -> Result<()> {
         let output = HeadsMut::bhld(&mut self.output, p.output_shape())?;
         let Some(g) = &mut self.gradients else { return Ok(attention.forward(output)?) };
         attention.forward_with_log_sum_exp(output, &mut g.log_sum_exp)?;
-        let saved = Saved {
+        let saved = BackwardInputs {
             output: Heads::bhld(&self.output, p.output_shape())?,
             log_sum_exp: &g.log_sum_exp,
             d_output: Heads::bhld(&g.d_output, p.output_shape())?,
@@ -170,7 +170,7 @@ impl<T: Element<Sum = f32>> Results<T> {
 }
 
 /// What computes it, in English and in Japanese.
-fn kernel<T: Element>(attention: &Attention<'_, T>) -> [String; 2] {
+fn kernel_description<T: Element>(attention: &Attention<'_, T>) -> [String; 2] {
     let describe = |plan: AttentionPlan| {
         let ((queries, keys), tasks, scratch) = (plan.tile, plan.tasks, plan.scratch_bytes / 1024);
         let kernel = plan.kernel;
@@ -183,78 +183,81 @@ fn kernel<T: Element>(attention: &Attention<'_, T>) -> [String; 2] {
 }
 
 /// An array of NaN.
-fn array<T: Element>(len: usize) -> Result<Vec<T>> {
+fn nan_array<T: Element>(len: usize) -> Result<Vec<T>> {
     let mut array = Vec::new();
     let refused = |_| {
-        Usage(tr!(
+        UsageError(tr!(
             "bench: the system refused an array of {len} numbers; take smaller sizes",
             "bench: 数 {len} 個の配列のメモリを確保できません。大きさを小さくしてください"
         ))
     };
     array.try_reserve_exact(len).map_err(refused)?;
-    array.resize(len, T::of(f64::NAN));
+    array.resize(len, T::round_from(f64::NAN));
     Ok(array)
 }
 
 /// Numbers of the standard normal distribution.
-fn normals<T: Element>(shape: [usize; 4], stream: u64) -> Result<Vec<T>> {
-    let mut array = array(shape.iter().product())?;
+fn random_normals<T: Element>(shape: [usize; 4], stream: u64) -> Result<Vec<T>> {
+    let mut array = nan_array(shape.iter().product())?;
     let random = Philox::new(1, stream);
-    let fill = |(i, x): (usize, &mut T)| *x = T::of(f64::from(random.normal(i as u64)));
+    let fill = |(i, x): (usize, &mut T)| *x = T::round_from(f64::from(random.normal(i as u64)));
     array.par_iter_mut().enumerate().for_each(fill);
     Ok(array)
 }
 
-pub(super) fn measure(args: &BenchAttention) -> Result<Report> {
-    let problem = Problem::new(args)?;
+pub(super) fn measure(args: &BenchAttentionArgs) -> Result<BenchReport> {
+    let problem = BenchShape::new(args)?;
     match args.dtype {
-        Dtype::F32 => measure_in::<f32>(args, &problem),
-        Dtype::Bf16 => measure_in::<bf16>(args, &problem),
-        Dtype::F16 => measure_in::<f16>(args, &problem),
+        Dtype::F32 => measure_as::<f32>(args, &problem),
+        Dtype::Bf16 => measure_as::<bf16>(args, &problem),
+        Dtype::F16 => measure_as::<f16>(args, &problem),
     }
 }
 
-fn measure_in<T: Element<Sum = f32>>(args: &BenchAttention, p: &Problem) -> Result<Report> {
+fn measure_as<T: Element<Sum = f32>>(args: &BenchAttentionArgs, p: &BenchShape) -> Result<BenchReport> {
     let title = title::<T>(args, p);
-    memory::check(&title, p.bytes(size_of::<T>(), args.backward))?;
-    let [query, key, value] =
-        [normals::<T>(p.query_shape(), 0)?, normals(p.key_shape(), 1)?, normals(p.value_shape(), 2)?];
-    let d_output = args.backward.then(|| normals(p.output_shape(), 3)).transpose()?;
+    memory::check(&title, p.memory_needed(size_of::<T>(), args.backward))?;
+    let [query, key, value] = [
+        random_normals::<T>(p.query_shape(), 0)?,
+        random_normals(p.key_shape(), 1)?,
+        random_normals(p.value_shape(), 2)?,
+    ];
+    let d_output = args.backward.then(|| random_normals(p.output_shape(), 3)).transpose()?;
     let precision = args.precision.into();
     let inputs = [&query[..], &key, &value];
     let attention = p.attention(inputs, precision)?;
 
     // The first call takes all the memory that later ones use again.
     let before = memory::resident();
-    memory::forget_peak();
-    let mut results = Results::new(p, d_output)?;
-    let first = milliseconds_of(|| results.run(p, &attention))?;
+    memory::reset_peak();
+    let mut results = BenchResults::new(p, d_output)?;
+    let first = time_ms(|| results.run(p, &attention))?;
     let peak_bytes = memory::peak().zip(before).map(|(peak, before)| peak.saturating_sub(before));
 
-    let deviation = check::attention(p, inputs, &results)?;
-    deviation.require(allowed::<T>(precision))?;
+    let deviation = check::check_samples(p, inputs, &results)?;
+    deviation.require(tolerance::<T>(precision))?;
     if first < 1e3 {
         // Checking has cooled what the first call warmed.
         results.run(p, &attention)?;
     }
-    let times = Times::of(|| results.run(p, &attention))?;
-    let [kernel, kernel_in_japanese] = kernel(&attention);
-    Ok(Report {
+    let times = RunTimes::measure(|| results.run(p, &attention))?;
+    let [kernel, kernel_in_japanese] = kernel_description(&attention);
+    Ok(BenchReport {
         title,
-        operations: p.operations(&attention) * if args.backward { 3.5 } else { 1.0 },
+        flops: p.flops(&attention) * if args.backward { 3.5 } else { 1.0 },
         tokens_per_second: (p.batch * p.length) as f64 / times.median() * 1e3,
         times,
         peak_bytes,
-        peak_of: lang().pick("beyond what it was given", "入力を除く"),
+        peak_scope: lang().pick("beyond what it was given", "入力を除く"),
         deviation,
         kernel,
         kernel_in_japanese,
-        budget: None,
+        profile: None,
     })
 }
 
 /// The largest relative error of a right answer: rounding of inputs' products and of the output, with room to spare.
-fn allowed<T: Element>(precision: Precision) -> f64 {
+fn tolerance<T: Element>(precision: Precision) -> f64 {
     let of_precision = match precision {
         Precision::Highest => 1e-5,
         Precision::High => 1e-4,
@@ -268,8 +271,8 @@ fn allowed<T: Element>(precision: Precision) -> f64 {
     f64::max(of_precision, of_type)
 }
 
-fn title<T: Element>(args: &BenchAttention, p: &Problem) -> String {
-    let Problem { batch, heads, length, dim, keys, kv_heads, value_dim, .. } = p;
+fn title<T: Element>(args: &BenchAttentionArgs, p: &BenchShape) -> String {
+    let BenchShape { batch, heads, length, dim, keys, kv_heads, value_dim, .. } = p;
     let mut title = tr!("attention {batch}x{heads}x{length}x{dim}", "アテンション {batch}x{heads}x{length}x{dim}");
     if keys != length {
         title += &tr!(", {keys} keys", "、キー {keys}");
@@ -295,7 +298,7 @@ fn title<T: Element>(args: &BenchAttention, p: &Problem) -> String {
 mod tests {
     use super::*;
 
-    const PROBLEM: Problem = Problem {
+    const PROBLEM: BenchShape = BenchShape {
         batch: 2,
         heads: 4,
         kv_heads: 2,
@@ -309,17 +312,21 @@ mod tests {
 
     #[test]
     fn wrong_results_are_noticed() -> Result<()> {
-        let p = Problem { is_causal: true, ..PROBLEM };
-        let [query, key, value] =
-            [normals::<f32>(p.query_shape(), 0)?, normals(p.key_shape(), 1)?, normals(p.value_shape(), 2)?];
+        let p = BenchShape { is_causal: true, ..PROBLEM };
+        let [query, key, value] = [
+            random_normals::<f32>(p.query_shape(), 0)?,
+            random_normals(p.key_shape(), 1)?,
+            random_normals(p.value_shape(), 2)?,
+        ];
         let inputs = [&query[..], &key, &value];
-        let mut results = Results::new(&p, Some(normals(p.output_shape(), 3)?))?;
-        let error = |results: &Results<f32>| check::attention(&p, inputs, results).map(|found| found.relative());
+        let mut results = BenchResults::new(&p, Some(random_normals(p.output_shape(), 3)?))?;
+        let error =
+            |results: &BenchResults<f32>| check::check_samples(&p, inputs, results).map(|found| found.relative_error());
         assert!(error(&results)?.is_nan(), "nothing was written");
         results.run(&p, &p.attention(inputs, Precision::Highest)?)?;
         assert!(error(&results)? < 1e-5);
         for broken in 0..4 {
-            let mut results = Results::new(&p, Some(normals(p.output_shape(), 3)?))?;
+            let mut results = BenchResults::new(&p, Some(random_normals(p.output_shape(), 3)?))?;
             results.run(&p, &p.attention(inputs, Precision::Highest)?)?;
             let gradients = results.gradients.as_mut().unwrap();
             let broken = [&mut results.output, &mut gradients.d_query, &mut gradients.d_key, &mut gradients.d_value]

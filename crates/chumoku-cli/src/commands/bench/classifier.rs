@@ -1,38 +1,39 @@
 //! `chumoku bench train` and `chumoku bench infer`: the transformer classifier on random tokens.
 
-use super::{Report, Times, budget::Budget, deviation::Deviation, memory, milliseconds_of};
-use crate::Usage;
-use crate::args::BenchClassifier;
-use crate::progress::count;
+use super::{BenchReport, RunTimes, deviation::Deviation, memory, profile::StepProfile, time_ms};
+use crate::UsageError;
+use crate::args::BenchClassifierArgs;
+use crate::progress::pluralize;
 use anyhow::{Context, Result};
-use chumoku::lang::{lang, system};
+use chumoku::lang::{lang, system_message};
 use chumoku::models::{Classifier, ClassifierConfig};
 use chumoku::nn::{
-    AttentionOptions, EncoderConfig, InputOptions, LayerOptions, Mode, Noise, NormOrder, Offsets, Pooling, PositionKind,
+    AttentionOptions, DropoutSeed, EncoderConfig, InputEmbeddingsOptions, LayerOptions, Mode, NormOrder, Offsets,
+    Pooling, PositionKind,
 };
 use chumoku::params::Params;
 use chumoku::tr;
-use chumoku::train::{Learnt, PartGradients, Plan, Shape, State, parts_for};
-use chumoku_kernels::{CrossEntropy, Limits, Philox, Precision};
+use chumoku::train::{DataShape, MicroBatchGradients, Plan, StepOutput, TrainState, default_micro_batches};
+use chumoku_kernels::{CrossEntropy, Philox, Precision, Roofline};
 use std::path::Path;
 
-const CLASSES: usize = 4;
+const NUM_CLASSES: usize = 4;
 
 /// Sequences of random tokens, with random labels.
-struct Batch {
+struct RandomBatch {
     ids: Vec<u32>,
     offsets: Offsets,
     labels: Vec<u32>,
 }
 
-impl Batch {
-    fn new(lengths: &[usize], vocab: usize, stream: u64) -> Batch {
+impl RandomBatch {
+    fn new(lengths: &[usize], vocab: usize, stream: u64) -> RandomBatch {
         let random = Philox::new(1, stream);
         let mut drawn = 0..;
         let mut draw = |n: usize| (f64::from(random.uniform(drawn.next().unwrap_or(0))) * n as f64) as u32;
         let ids = (0..lengths.iter().sum()).map(|_| draw(vocab)).collect();
-        let labels = lengths.iter().map(|_| draw(CLASSES)).collect();
-        Batch { ids, offsets: Offsets::of_lengths(lengths.iter().copied()), labels }
+        let labels = lengths.iter().map(|_| draw(NUM_CLASSES)).collect();
+        RandomBatch { ids, offsets: Offsets::from_lengths(lengths.iter().copied()), labels }
     }
 
     fn tokens(&self) -> usize {
@@ -41,15 +42,15 @@ impl Batch {
 }
 
 /// A model with what it learns from.
-struct Bench {
+struct BenchModel {
     model: Classifier,
-    state: State,
-    parts: PartGradients,
+    state: TrainState,
+    micro_batches: MicroBatchGradients,
     plan: Plan,
 }
 
-impl Bench {
-    fn new(args: &BenchClassifier, max_length: usize) -> Result<Bench> {
+impl BenchModel {
+    fn new(args: &BenchClassifierArgs, max_length: usize) -> Result<BenchModel> {
         let encoder = EncoderConfig {
             num_layers: args.layers,
             d_model: args.d_model,
@@ -65,7 +66,7 @@ impl Bench {
         };
         let model = Classifier::new(ClassifierConfig {
             vocab_size: args.vocab,
-            num_classes: CLASSES,
+            num_classes: NUM_CLASSES,
             body: encoder.into(),
             position: PositionKind::Sinusoidal,
             max_length,
@@ -73,21 +74,22 @@ impl Bench {
             embedding_dropout: args.dropout,
             head_dropout: 0.0,
             head_dense: None,
-            input: InputOptions::default(),
+            embeddings: InputEmbeddingsOptions::default(),
         })?;
-        let mut plan = Plan::new(&Shape { lengths: &[max_length], class_rows: &[1; CLASSES], vocab_size: args.vocab });
+        let mut plan =
+            Plan::new(&DataShape { lengths: &[max_length], class_rows: &[1; NUM_CLASSES], vocab_size: args.vocab });
         plan.model = model.config().clone();
-        let mut state = State::new(Params::init(model.layout(), 1));
+        let mut state = TrainState::new(Params::init(model.layout(), 1));
         state.set_precision(args.precision.into());
-        let parts = PartGradients::new(model.layout(), parts(args, max_length));
-        Ok(Bench { parts, model, state, plan })
+        let parts = MicroBatchGradients::new(model.layout(), num_micro_batches(args, max_length));
+        Ok(BenchModel { micro_batches: parts, model, state, plan })
     }
 
     /// How far the logits of the first tokens of `batch` are from those in double precision.
-    fn check(&self, batch: &Batch) -> Result<Deviation> {
+    fn check(&self, batch: &RandomBatch) -> Result<Deviation> {
         // One short sequence: the plain version is slow.
         let length = batch.offsets.range(0).len().min(64);
-        let (ids, offsets) = (&batch.ids[..length], Offsets::of_lengths([length]));
+        let (ids, offsets) = (&batch.ids[..length], Offsets::from_lengths([length]));
         let mut wide = Params::<f64>::zeros(self.model.layout());
         wide.values_mut().iter_mut().zip(self.state.params.values()).for_each(|(w, &p)| *w = p.into());
         let fast = self.model.forward(&self.state.params, ids, &offsets, Mode::Eval)?.0;
@@ -95,124 +97,125 @@ impl Bench {
         Ok(Deviation::of(fast.iter().map(|&x| x.into()), plain.as_slice().context("logits lie in one piece")?))
     }
 
-    fn infer(&self, batch: &Batch) -> Result<()> {
+    fn infer(&self, batch: &RandomBatch) -> Result<()> {
         self.model.logits(&self.state.params, &batch.ids, &batch.offsets)?;
         Ok(())
     }
 
     /// Forward, loss, backward and a step of the optimizer, as `chumoku train` does them.
-    fn train(&mut self, batch: &Batch) -> Result<()> {
-        let Bench { model, state, parts, plan } = self;
+    fn train(&mut self, batch: &RandomBatch) -> Result<()> {
+        let BenchModel { model, state, micro_batches: parts, plan } = self;
         let (params, step, offsets) = (&state.params, state.step, &batch.offsets);
         let options = CrossEntropy { label_smoothing: 0.1, class_weights: None, row_weights: None };
-        parts.learn(&Vec::from_iter(0..offsets.sequences()), |rows, part, grads| {
+        parts.train_step(&Vec::from_iter(0..offsets.sequences()), |rows, part, grads| {
             let ids: Vec<u32> = rows.iter().flat_map(|&row| &batch.ids[offsets.range(row)]).copied().collect();
             let labels: Vec<u32> = rows.iter().map(|&row| batch.labels[row]).collect();
-            let lengths = Offsets::of_lengths(rows.iter().map(|&row| offsets.range(row).len()));
-            let mode = Mode::Train(Noise { seed: part as u64, step });
+            let lengths = Offsets::from_lengths(rows.iter().map(|&row| offsets.range(row).len()));
+            let mode = Mode::Train(DropoutSeed { seed: part as u64, step });
             let loss = model.loss(params, (&ids, &lengths), &labels, &options, mode, grads)?;
-            Ok(Learnt { loss: loss.into(), weight: rows.len() as f64, tokens: ids.len() })
+            Ok(StepOutput { loss: loss.into(), weight: rows.len() as f64, tokens: ids.len() })
         })?;
-        state.apply(parts.grads(), &plan.settings, 1000)?;
+        state.optimizer_step(parts.grads(), &plan.settings, 1000)?;
         Ok(())
     }
 }
 
-pub(super) fn measure(args: &BenchClassifier, is_training: bool) -> Result<Report> {
+pub(super) fn measure(args: &BenchClassifierArgs, is_training: bool) -> Result<BenchReport> {
     let title = title(args, is_training);
     let lengths = args.lengths.as_deref().map(read_lengths).transpose()?;
     let longest = lengths.as_ref().map_or(args.length, |lengths| lengths.iter().copied().max().unwrap_or(0));
-    memory::check(&title, bytes(args, longest, is_training))?;
+    memory::check(&title, memory_needed(args, longest, is_training))?;
     let lengths = lengths.unwrap_or_else(|| vec![args.length; args.batch]);
     let batches = lengths.chunks(args.batch).zip(0..);
-    let batches: Vec<Batch> = batches.map(|(lengths, stream)| Batch::new(lengths, args.vocab, stream)).collect();
+    let batches: Vec<RandomBatch> =
+        batches.map(|(lengths, stream)| RandomBatch::new(lengths, args.vocab, stream)).collect();
 
-    let mut bench = Bench::new(args, longest)?;
+    let mut bench = BenchModel::new(args, longest)?;
     let deviation = bench.check(&batches[0])?;
     deviation.require(if args.precision == crate::args::Precision::Medium { 5e-2 } else { 1e-4 })?;
-    let mut run = |batch: &Batch| if is_training { bench.train(batch) } else { bench.infer(batch) };
+    let mut run = |batch: &RandomBatch| if is_training { bench.train(batch) } else { bench.infer(batch) };
     run(&batches[0])?;
     run(&batches[0])?;
     let times = match args.lengths {
-        None => Times::of(|| run(&batches[0]))?,
-        Some(_) => Times::new(batches.iter().map(|batch| milliseconds_of(|| run(batch))).collect::<Result<_>>()?),
+        None => RunTimes::measure(|| run(&batches[0]))?,
+        Some(_) => RunTimes::new(batches.iter().map(|batch| time_ms(|| run(batch))).collect::<Result<_>>()?),
     };
     // Batches of different lengths take different times, so only the whole says how fast it is.
     let steps = batches.len() as f64;
     let of_step = if args.lengths.is_none() { times.median() } else { times.total() / steps };
     let budget = match args.profile {
-        true => Some(budget(&batches, times.runs(), of_step, run)?),
+        true => Some(profile_runs(&batches, times.runs(), of_step, run)?),
         false => None,
     };
-    let tokens: usize = batches.iter().map(Batch::tokens).sum();
+    let tokens: usize = batches.iter().map(RandomBatch::tokens).sum();
     let milliseconds = if args.lengths.is_none() { times.median() } else { times.total() };
-    let operations: f64 = batches.iter().map(|batch| operations(args, batch, is_training)).sum();
-    let [kernel, kernel_in_japanese] = kernel(args.precision.into());
-    Ok(Report {
+    let operations: f64 = batches.iter().map(|batch| flops(args, batch, is_training)).sum();
+    let [kernel, kernel_in_japanese] = kernel_description(args.precision.into());
+    Ok(BenchReport {
         title,
-        operations: operations * times.median() / milliseconds,
+        flops: operations * times.median() / milliseconds,
         tokens_per_second: tokens as f64 / milliseconds * 1e3,
         times,
         peak_bytes: memory::peak(),
-        peak_of: lang().pick("of the whole process", "プロセス全体"),
+        peak_scope: lang().pick("of the whole process", "プロセス全体"),
         deviation,
         kernel,
         kernel_in_japanese,
-        budget,
+        profile: budget,
     })
 }
 
 /// The same runs again, with a profile.
-fn budget(
-    batches: &[Batch],
+fn profile_runs(
+    batches: &[RandomBatch],
     runs: usize,
     milliseconds: f64,
-    mut run: impl FnMut(&Batch) -> Result<()> + Send,
-) -> Result<Budget> {
+    mut run: impl FnMut(&RandomBatch) -> Result<()> + Send,
+) -> Result<StepProfile> {
     let (done, profile) = chumoku_kernels::profile(|| batches.iter().cycle().take(runs).try_for_each(&mut run));
     done?;
-    Ok(Budget::new(profile, Limits::measure(), runs, milliseconds))
+    Ok(StepProfile::new(profile, Roofline::measure(), runs, milliseconds))
 }
 
 /// What computes it, in English and in Japanese.
-fn kernel(precision: Precision) -> [String; 2] {
+fn kernel_description(precision: Precision) -> [String; 2] {
     let (isa, precision) = (chumoku::active_isa(), precision.name());
     both!("matrix products and attention on {isa}, {precision}", "{isa} での行列積とアテンション、{precision}")
 }
 
 /// Multiplications and additions of the linear layers and of attention. The backward pass takes twice the forward's
 /// for the layers, and 2.5 times for attention, which computes its weights again.
-fn operations(args: &BenchClassifier, batch: &Batch, is_training: bool) -> f64 {
+fn flops(args: &BenchClassifierArgs, batch: &RandomBatch, is_training: bool) -> f64 {
     let [layers, d_model] = [args.layers, args.d_model].map(|n| n as f64);
     let linear = 24.0 * d_model * d_model * batch.tokens() as f64;
     let pairs: f64 = batch.offsets.ranges().map(|range| (range.len() as f64).powi(2)).sum();
     let attention = 4.0 * pairs * d_model;
-    let head = 2.0 * d_model * (CLASSES * batch.offsets.sequences()) as f64;
+    let head = 2.0 * d_model * (NUM_CLASSES * batch.offsets.sequences()) as f64;
     let [of_linear, of_attention] = if is_training { [3.0, 3.5] } else { [1.0, 1.0] };
     of_linear * (layers * linear + head) + of_attention * layers * attention
 }
 
 /// Parts that a batch is learnt from in.
-fn parts(args: &BenchClassifier, longest: usize) -> usize {
-    args.parts.unwrap_or_else(|| parts_for(args.batch.saturating_mul(longest)))
+fn num_micro_batches(args: &BenchClassifierArgs, longest: usize) -> usize {
+    args.parts.unwrap_or_else(|| default_micro_batches(args.batch.saturating_mul(longest)))
 }
 
 /// About how many bytes the work takes.
-fn bytes(args: &BenchClassifier, longest: usize, is_training: bool) -> f64 {
+fn memory_needed(args: &BenchClassifierArgs, longest: usize, is_training: bool) -> f64 {
     let [layers, d_model, vocab] = [args.layers, args.d_model, args.vocab].map(|n| n as f64);
     let tokens = args.batch as f64 * longest as f64;
     // Weights, two moments, two averages, and a copy in double precision; the gradients of each part.
     let parameters = vocab * d_model + layers * 12.0 * d_model * d_model;
     // What the layers of a token remember in training, counted on a real run.
     let activations = tokens * d_model * if is_training { 20.0 * layers } else { 20.0 };
-    let copies = 7 + if is_training { parts(args, longest) } else { 1 };
+    let copies = 7 + if is_training { num_micro_batches(args, longest) } else { 1 };
     copies as f64 * 4.0 * parameters + 4.0 * activations + 4.0 * longest as f64 * d_model
 }
 
-fn title(args: &BenchClassifier, is_training: bool) -> String {
-    let BenchClassifier { d_model, batch, length, .. } = args;
+fn title(args: &BenchClassifierArgs, is_training: bool) -> String {
+    let BenchClassifierArgs { d_model, batch, length, .. } = args;
     let (n, h) = (args.layers, args.heads);
-    let (layers, heads) = (count(n, "layer"), count(h, "head"));
+    let (layers, heads) = (pluralize(n, "layer"), pluralize(h, "head"));
     let doing = if is_training { lang().pick("training", "学習") } else { lang().pick("inference", "推論") };
     let tokens = match &args.lengths {
         None => tr!("{batch}x{length} tokens", "{batch}x{length} トークン"),
@@ -228,9 +231,9 @@ fn title(args: &BenchClassifier, is_training: bool) -> String {
 /// One length a line.
 fn read_lengths(path: &Path) -> Result<Vec<usize>> {
     let refuse = |problem: String| {
-        Usage(tr!("bench: --lengths {}: {problem}", "bench: --lengths {}: {problem}", path.display()))
+        UsageError(tr!("bench: --lengths {}: {problem}", "bench: --lengths {}: {problem}", path.display()))
     };
-    let text = std::fs::read_to_string(path).map_err(|error| refuse(system(&error)))?;
+    let text = std::fs::read_to_string(path).map_err(|error| refuse(system_message(&error)))?;
     let number = |(line, text): (usize, &str)| match text.trim().parse() {
         Ok(n) if n >= 1 => Ok(n),
         _ => Err(refuse(tr!(

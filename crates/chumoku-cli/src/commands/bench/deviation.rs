@@ -19,41 +19,41 @@ impl Deviation {
     pub(super) fn of(found: impl IntoIterator<Item = f64>, expected: &[f64]) -> Deviation {
         found.into_iter().zip(expected).fold(Deviation::default(), |sum, (found, expected)| {
             let wrong = (found - expected).abs();
-            sum.and(Deviation { wrong: wrong * wrong, size: expected * expected, count: 1.0, largest: wrong })
+            sum.merge(Deviation { wrong: wrong * wrong, size: expected * expected, count: 1.0, largest: wrong })
         })
     }
 
     /// Of both together.
-    pub(super) fn and(self, other: Deviation) -> Deviation {
+    pub(super) fn merge(self, other: Deviation) -> Deviation {
         let largest = self.largest.max(other.largest);
         let (wrong, size) = (self.wrong + other.wrong, self.size + other.size);
         Deviation { wrong, size, count: self.count + other.count, largest }
     }
 
     /// The worse of two results, by relative error; NaN is the worst.
-    pub(super) fn or_worse(self, other: Deviation) -> Deviation {
+    pub(super) fn worse(self, other: Deviation) -> Deviation {
         let largest = self.largest.max(other.largest);
-        let is_worse = other.relative().is_nan() || other.relative() > self.relative();
+        let is_worse = other.relative_error().is_nan() || other.relative_error() > self.relative_error();
         Deviation { largest, ..if is_worse { other } else { self } }
     }
 
     /// √Σ (found − expected)² / √Σ expected². Where all that is expected cancels (gradients of queries that see one key
     /// each are 0), differences count by themselves: the numbers they come from are about 1.
-    pub(super) fn relative(&self) -> f64 {
+    pub(super) fn relative_error(&self) -> f64 {
         const CANCELLED: f64 = 1e-10;
         let size = if self.size < CANCELLED * self.count { self.count } else { self.size };
         if self.wrong == 0.0 { 0.0 } else { (self.wrong / size).sqrt() }
     }
 
     /// The largest difference.
-    pub(super) fn largest(&self) -> f64 {
+    pub(super) fn max_error(&self) -> f64 {
         self.largest
     }
 
     /// # Errors
     /// If the relative error is above this.
     pub(super) fn require(&self, allowed: f64) -> Result<()> {
-        let relative = self.relative();
+        let relative = self.relative_error();
         if relative.is_nan() || relative > allowed {
             bail!(
                 "{}",
@@ -74,14 +74,14 @@ mod tests {
     #[test]
     fn deviations() {
         let found = Deviation::of([3.0, 4.5], &[3.0, 4.0]);
-        assert_eq!((found.relative(), found.largest()), (0.1, 0.5));
+        assert_eq!((found.relative_error(), found.max_error()), (0.1, 0.5));
         assert!(found.require(0.1).is_ok() && found.require(0.09).is_err());
         let right = Deviation::of([0.0], &[0.0]);
-        assert_eq!(right.relative(), 0.0);
-        assert_eq!(right.or_worse(found).relative(), 0.1);
+        assert_eq!(right.relative_error(), 0.0);
+        assert_eq!(right.worse(found).relative_error(), 0.1);
         let broken = Deviation::of([f64::NAN], &[1.0]);
         assert!(broken.require(1.0).is_err());
-        assert!(found.or_worse(broken).require(1.0).is_err() && broken.or_worse(found).require(1.0).is_err());
+        assert!(found.worse(broken).require(1.0).is_err() && broken.worse(found).require(1.0).is_err());
         assert!(Deviation::of([1000.0], &[0.0]).require(1.0).is_err());
     }
 }

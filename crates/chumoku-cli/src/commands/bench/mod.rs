@@ -16,36 +16,36 @@ macro_rules! both {
 }
 
 mod attention;
-mod budget;
 mod classifier;
 mod deviation;
 mod memory;
+mod profile;
 
 use crate::ExitCode;
-use crate::args::Bench;
-use crate::progress::{count, mebibytes};
+use crate::args::BenchCommand;
+use crate::progress::{format_mebibytes, pluralize};
 use crate::threads;
-use budget::Budget;
-use chumoku::data::thousands;
+use chumoku::data::format_thousands;
 use chumoku::lang::lang;
 use chumoku::tr;
 use deviation::Deviation;
+use profile::StepProfile;
 use serde_json::json;
 use std::io::{Write, stdout};
 use std::time::Instant;
 use unicode_width::UnicodeWidthStr;
 
-pub(crate) fn run(args: &Bench) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &BenchCommand) -> anyhow::Result<ExitCode> {
     let (threads, is_json) = match args {
-        Bench::Attention(args) => (args.threads, args.json),
-        Bench::Train(args) | Bench::Infer(args) => (args.threads, args.json),
+        BenchCommand::Attention(args) => (args.threads, args.json),
+        BenchCommand::Train(args) | BenchCommand::Infer(args) => (args.threads, args.json),
     };
-    let threads = threads::start(threads)?;
+    let threads = threads::start_pool(threads)?;
     // Inside the pool, as in a program that works in it: no call has to wake a thread to begin with.
     let report = rayon::scope(|_| match args {
-        Bench::Attention(args) => attention::measure(args),
-        Bench::Train(args) => classifier::measure(args, true),
-        Bench::Infer(args) => classifier::measure(args, false),
+        BenchCommand::Attention(args) => attention::measure(args),
+        BenchCommand::Train(args) => classifier::measure(args, true),
+        BenchCommand::Infer(args) => classifier::measure(args, false),
     })?;
     let mut out = stdout().lock();
     match is_json {
@@ -56,27 +56,27 @@ pub(crate) fn run(args: &Bench) -> anyhow::Result<ExitCode> {
 }
 
 /// What was measured.
-struct Report {
+struct BenchReport {
     title: String,
-    times: Times,
+    times: RunTimes,
     /// Of one run.
-    operations: f64,
+    flops: f64,
     tokens_per_second: f64,
     /// `None` where the system does not tell.
     peak_bytes: Option<u64>,
     /// What the peak is of.
-    peak_of: &'static str,
+    peak_scope: &'static str,
     deviation: Deviation,
     /// What computed it, as programs read it, and in Japanese.
     kernel: String,
     kernel_in_japanese: String,
     /// Where the time goes, if asked for.
-    budget: Option<Budget>,
+    profile: Option<StepProfile>,
 }
 
-impl Report {
+impl BenchReport {
     fn gflops(&self) -> f64 {
-        self.operations / self.times.median() / 1e6
+        self.flops / self.times.median() / 1e6
     }
 
     fn json(&self, threads: usize) -> serde_json::Value {
@@ -91,28 +91,28 @@ impl Report {
             "kernel": self.kernel,
             "isa": chumoku::active_isa().name(),
             "threads": threads,
-            "error": self.deviation.relative(),
-            "max_error": self.deviation.largest(),
+            "error": self.deviation.relative_error(),
+            "max_error": self.deviation.max_error(),
         });
-        if let Some(budget) = &self.budget {
+        if let Some(budget) = &self.profile {
             report["profile"] = budget.json();
         }
         report
     }
 
     fn text(&self, threads: usize) -> String {
-        let Report { times, peak_of, deviation, .. } = self;
+        let BenchReport { times, peak_scope: peak_of, deviation, .. } = self;
         let kernel = lang().pick(&self.kernel, &self.kernel_in_japanese);
-        let title = wrapped(&self.title);
-        let [median, min, max] = [times.median(), times.min(), times.max()].map(milliseconds);
+        let title = wrap_list(&self.title);
+        let [median, min, max] = [times.median(), times.min(), times.max()].map(format_milliseconds);
         let unknown = || tr!("unknown on this system", "不明（このシステムでは測れません）");
-        let memory = self.peak_bytes.map_or_else(unknown, |bytes| mebibytes(bytes as usize));
-        let relative = format!("{:.1e}", deviation.relative());
-        let most = format!("{:.1e}", deviation.largest());
+        let memory = self.peak_bytes.map_or_else(unknown, |bytes| format_mebibytes(bytes as usize));
+        let relative = format!("{:.1e}", deviation.relative_error());
+        let most = format!("{:.1e}", deviation.max_error());
         let (runs, gflops) = (times.runs(), format!("{:.1}", self.gflops()));
-        let tokens = thousands(self.tokens_per_second.round() as usize);
-        let (isa, counted) = (chumoku::active_isa(), count(threads, "thread"));
-        let budget = self.budget.as_ref().map(Budget::text).unwrap_or_default();
+        let tokens = format_thousands(self.tokens_per_second.round() as usize);
+        let (isa, counted) = (chumoku::active_isa(), pluralize(threads, "thread"));
+        let budget = self.profile.as_ref().map(StepProfile::text).unwrap_or_default();
         tr!(
             "{title}\n\
              time     {median} ms (median of {runs}; {min} to {max})\n\
@@ -133,7 +133,7 @@ impl Report {
 }
 
 /// A list with commas, in lines of at most 80 columns.
-fn wrapped(list: &str) -> String {
+fn wrap_list(list: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
     let comma = lang().pick(", ", "、");
     for part in list.split(comma) {
@@ -150,26 +150,26 @@ fn wrapped(list: &str) -> String {
 }
 
 /// With as many digits as are worth reading.
-fn milliseconds(x: f64) -> String {
+fn format_milliseconds(x: f64) -> String {
     match x {
         ..10.0 => format!("{x:.3}"),
         10.0..1000.0 => format!("{x:.1}"),
-        _ => thousands(x.round() as usize),
+        _ => format_thousands(x.round() as usize),
     }
 }
 
 /// Milliseconds of each run, the shortest first.
-struct Times(Vec<f64>);
+struct RunTimes(Vec<f64>);
 
-impl Times {
-    fn new(mut milliseconds: Vec<f64>) -> Times {
+impl RunTimes {
+    fn new(mut milliseconds: Vec<f64>) -> RunTimes {
         milliseconds.sort_by(f64::total_cmp);
-        Times(milliseconds)
+        RunTimes(milliseconds)
     }
 
     /// Runs `work`, already warm, for a second in all: five times at least, or three where that takes 20 seconds, or
     /// fewer where it takes a minute; a hundred times at most.
-    fn of(mut work: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<Times> {
+    fn measure(mut work: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<RunTimes> {
         let (mut times, mut total) = (Vec::new(), 0.0);
         let wants_more = |runs, total| match runs {
             0 => true,
@@ -179,10 +179,10 @@ impl Times {
             _ => false,
         };
         while wants_more(times.len(), total) {
-            times.push(milliseconds_of(&mut work)?);
+            times.push(time_ms(&mut work)?);
             total += times[times.len() - 1];
         }
-        Ok(Times::new(times))
+        Ok(RunTimes::new(times))
     }
 
     fn runs(&self) -> usize {
@@ -206,7 +206,7 @@ impl Times {
     }
 }
 
-fn milliseconds_of(work: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<f64> {
+fn time_ms(work: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<f64> {
     let start = Instant::now();
     work()?;
     Ok(1e3 * start.elapsed().as_secs_f64())
@@ -218,18 +218,18 @@ mod tests {
 
     #[test]
     fn medians() {
-        let median = |times: &[f64]| Times::new(times.to_vec()).median();
+        let median = |times: &[f64]| RunTimes::new(times.to_vec()).median();
         assert_eq!(median(&[3.0]), 3.0);
         assert_eq!(median(&[4.0, 1.0]), 2.5);
         assert_eq!(median(&[9.0, 1.0, 2.0]), 2.0);
-        let times = Times::new(vec![9.0, 1.0, 2.0]);
+        let times = RunTimes::new(vec![9.0, 1.0, 2.0]);
         assert_eq!((times.min(), times.max(), times.runs()), (1.0, 9.0, 3));
     }
 
     #[test]
     fn runs_are_several_and_end() {
         let mut calls = 0;
-        let times = Times::of(|| {
+        let times = RunTimes::measure(|| {
             calls += 1;
             Ok(())
         });
@@ -240,14 +240,14 @@ mod tests {
     #[test]
     fn lists_are_wrapped_at_commas() {
         let list = ["fifteen letters"; 7].join(", ");
-        assert!(wrapped(&list).lines().all(|line| line.len() <= 80));
-        assert_eq!(wrapped(&list).replace(",\n  ", ", "), list);
-        assert_eq!(wrapped("one, two"), "one, two");
+        assert!(wrap_list(&list).lines().all(|line| line.len() <= 80));
+        assert_eq!(wrap_list(&list).replace(",\n  ", ", "), list);
+        assert_eq!(wrap_list("one, two"), "one, two");
     }
 
     #[test]
     fn digits() {
-        let texts = [0.01234, 12.34, 999.95, 12345.6].map(milliseconds);
+        let texts = [0.01234, 12.34, 999.95, 12345.6].map(format_milliseconds);
         assert_eq!(texts, ["0.012", "12.3", "1000.0", "12,346"]);
     }
 }

@@ -7,11 +7,11 @@
 mod summary;
 
 use super::read_options;
-use crate::args::Doctor;
+use crate::args::DoctorArgs;
 use crate::output::OutputPath;
-use crate::progress::tell;
-use crate::{ExitCode, Usage, threads};
-use chumoku::data::{Skipped, looks_like_label_sets};
+use crate::progress::print_status;
+use crate::{ExitCode, UsageError, threads};
+use chumoku::data::{SkippedRows, looks_multi_label};
 use chumoku::doctor::{Given, Options, Texts, examine};
 use chumoku::lang::lang;
 use chumoku::{Error, tr};
@@ -25,23 +25,23 @@ const TABLE: &str = "doctor.csv";
 /// The page.
 const PAGE: &str = "doctor.html";
 
-pub(crate) fn run(args: &Doctor) -> anyhow::Result<ExitCode> {
-    threads::start(args.threads)?;
+pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
+    threads::start_pool(args.threads)?;
     let args = &mut args.clone();
-    args.reading.keep(&mut args.data)?;
+    args.reading.buffer_pipe(&mut args.data)?;
     for data in [&mut args.test, &mut args.unlabelled].into_iter().flatten() {
-        args.reading.keep(data)?;
+        args.reading.buffer_pipe(data)?;
     }
     // A folder that will be refused is better known before the work.
-    let out = args.out.as_ref().map(|folder| places(folder, args.force)).transpose()?;
-    let given = read(args)?;
+    let out = args.out.as_ref().map(|folder| output_paths(folder, args.force)).transpose()?;
+    let given = read_data(args)?;
     let mut options = Options::default();
     (options.folds, options.seed) = (args.folds, args.seed);
-    let checkup = examine(&given, &options, &unless_quick())?;
+    let checkup = examine(&given, &options, &report_slow_stages())?;
     let findings = checkup.findings(&given, lang());
     if let (Some([table, page]), Some(folder)) = (&out, &args.out) {
         let folder = folder.as_path();
-        std::fs::create_dir_all(folder).map_err(Error::writing("creating the folder", folder))?;
+        std::fs::create_dir_all(folder).map_err(Error::write("creating the folder", folder))?;
         table.write(given.to_csv(&findings, args.bom)?)?;
         page.write(doctor_to_html(&given, &checkup, lang()))?;
     }
@@ -51,24 +51,24 @@ pub(crate) fn run(args: &Doctor) -> anyhow::Result<ExitCode> {
         false => write!(standard, "{}", summary::summary(&given, &checkup, &findings))?,
     }
     for path in out.iter().flatten() {
-        tell(["wrote", "書き出し"], &path.display().to_string());
+        print_status(["wrote", "書き出し"], &path.display().to_string());
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Tells what is being done, but not of what is done at once.
-fn unless_quick() -> impl Fn(&str) {
+fn report_slow_stages() -> impl Fn(&str) {
     let told = Cell::new(Instant::now());
     move |what| {
         if told.get().elapsed() > Duration::from_secs(2) {
-            tell(["look", "検査"], what);
+            print_status(["look", "検査"], what);
             told.set(Instant::now());
         }
     }
 }
 
 /// Where the table and the page go.
-fn places(folder: &OutputPath, force: bool) -> anyhow::Result<[OutputPath; 2]> {
+fn output_paths(folder: &OutputPath, force: bool) -> anyhow::Result<[OutputPath; 2]> {
     let places = [TABLE, PAGE].map(|name| folder.join(name));
     if let Some(there) = places.iter().find(|place| place.as_path().exists()).filter(|_| !force) {
         // Somebody may have worked in it.
@@ -77,7 +77,7 @@ fn places(folder: &OutputPath, force: bool) -> anyhow::Result<[OutputPath; 2]> {
             "{}: すでにあります。--out で別のフォルダを指定するか、--force で置き換えてください",
             there.display()
         );
-        return Err(Usage(problem).into());
+        return Err(UsageError(problem).into());
     }
     if folder.as_path().is_dir() {
         places.iter().try_for_each(OutputPath::check)?;
@@ -85,9 +85,9 @@ fn places(folder: &OutputPath, force: bool) -> anyhow::Result<[OutputPath; 2]> {
     Ok(places)
 }
 
-fn read(args: &Doctor) -> anyhow::Result<Given> {
+fn read_data(args: &DoctorArgs) -> anyhow::Result<Given> {
     let options = read_options(&args.reading, true)?;
-    if let Some(why) = looks_like_label_sets(&args.data, &options)?.filter(|_| args.reading.label.is_none()) {
+    if let Some(why) = looks_multi_label(&args.data, &options)?.filter(|_| args.reading.label.is_none()) {
         let path = args.data.display();
         let problem = tr!(
             "{path}: its texts have several labels each ({why}), and doctor judges one class a text; name the column of \
@@ -95,26 +95,26 @@ fn read(args: &Doctor) -> anyhow::Result<Given> {
             "{path}: 1 つのテキストに複数のラベルがあります（{why}）。doctor が調べるのは 1 テキスト 1 クラスのデータです。クラスの列を \
              --label で指定してください"
         );
-        return Err(Usage(problem).into());
+        return Err(UsageError(problem).into());
     }
     let mut given = Given::read(&args.data, &options)?;
-    told(&given.dataset.description, &given.dataset.skipped);
+    report_data(&given.dataset.description, &given.dataset.skipped);
     for (path, texts) in [(&args.test, &mut given.test), (&args.unlabelled, &mut given.unlabelled)] {
         let Some(path) = path else { continue };
         let mut options = read_options(&args.reading, false)?;
         // Named were the column and the sheet of the labelled file.
         (options.label, options.sheet) = (None, None);
         let found = Texts::read(path, &options)?;
-        told(&found.description, &found.skipped);
+        report_data(&found.description, &found.skipped);
         *texts = Some(found);
     }
     Ok(given)
 }
 
 /// What a file was taken for.
-fn told(description: &str, skipped: &Skipped) {
-    tell(["data", "データ"], description);
+fn report_data(description: &str, skipped: &SkippedRows) {
+    print_status(["data", "データ"], description);
     if skipped.count > 0 {
-        tell(["skipped", "除外"], &skipped.to_string());
+        print_status(["skipped", "除外"], &skipped.to_string());
     }
 }

@@ -1,10 +1,10 @@
 //! What was found, in a terminal of 80 columns.
 
-use crate::progress::count;
-use crate::report::{fit, percent, right, wrap};
-use chumoku::data::{describe_variants, label_variants, thousands};
+use crate::progress::pluralize;
+use crate::report::{align_right, fit, percent, wrap};
+use chumoku::data::{describe_variants, format_thousands, label_variants};
 use chumoku::doctor::{Checkup, Finding, Given, Kind};
-use chumoku::lang::{clean_text, lang};
+use chumoku::lang::{lang, show_controls_in_text};
 use chumoku::tr;
 use std::fmt::Write as _;
 use unicode_width::UnicodeWidthStr;
@@ -12,16 +12,16 @@ use unicode_width::UnicodeWidthStr;
 /// Columns of the terminal.
 const WIDTH: usize = 80;
 /// Likely wrong labels that are shown, and findings of each other kind.
-const SHOWN: [usize; 2] = [10, 3];
+const MAX_FINDINGS: [usize; 2] = [10, 3];
 /// Pairs of labels that are shown.
-const PAIRS: usize = 5;
+const MAX_PAIRS: usize = 5;
 /// Columns of a label.
-const LABEL: usize = 14;
+const LABEL_WIDTH: usize = 14;
 
 /// The summary: how many labels are wrong, and the first findings of each kind.
 pub(super) fn summary(given: &Given, checkup: &Checkup, findings: &[Finding]) -> String {
     let rows = given.dataset.examples.len() + given.gaps.len();
-    let (rows, classes) = (thousands(rows), thousands(checkup.labels.len()));
+    let (rows, classes) = (format_thousands(rows), format_thousands(checkup.labels.len()));
     let mut out = tr!("{rows} rows, {classes} classes\n", "{rows} 行、{classes} クラス\n");
     // Spellings of one label look like wrong labels until they are merged.
     let labels = given.dataset.examples.iter().map(|example| example.label.as_str());
@@ -29,12 +29,12 @@ pub(super) fn summary(given: &Given, checkup: &Checkup, findings: &[Finding]) ->
         out += &wrap(&tr!("First: {said}.", "まず: {said}。"), WIDTH);
         out += "\n\n";
     }
-    out += &noise(checkup);
+    out += &noise_summary(checkup);
     for kind in Kind::ALL {
         let found: Vec<&Finding> = findings.iter().filter(|finding| finding.kind == kind).collect();
         if !found.is_empty() {
-            let _ = writeln!(out, "\n{} ({})", capital(kind.title(lang())), thousands(found.len()));
-            out += &listed(&found);
+            let _ = writeln!(out, "\n{} ({})", capitalize(kind.title(lang())), format_thousands(found.len()));
+            out += &finding_list(&found);
         }
     }
     if findings.is_empty() {
@@ -43,13 +43,13 @@ pub(super) fn summary(given: &Given, checkup: &Checkup, findings: &[Finding]) ->
     out
 }
 
-fn capital(title: &str) -> String {
+fn capitalize(title: &str) -> String {
     let mut letters = title.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// How many labels are probably wrong, in all and by pairs.
-fn noise(checkup: &Checkup) -> String {
+fn noise_summary(checkup: &Checkup) -> String {
     let noise = &checkup.noise;
     if !noise.informed {
         let text = tr!(
@@ -58,7 +58,7 @@ fn noise(checkup: &Checkup) -> String {
         );
         return wrap(&text, WIDTH) + "\n";
     }
-    let (alarms, doubted) = (thousands(noise.false_alarms.round() as usize), thousands(noise.doubted));
+    let (alarms, doubted) = (format_thousands(noise.false_alarms.round() as usize), format_thousands(noise.doubted));
     if noise.is_weak {
         let text = tr!(
             "No label is called likely wrong: models of the other rows doubt {doubted} labels, but about {alarms} of these would be \
@@ -69,7 +69,7 @@ fn noise(checkup: &Checkup) -> String {
         return wrap(&text, WIDTH) + "\n";
     }
     let n = noise.rows.round() as usize;
-    let (share, rows, n) = (percent(noise.share()), count(n, "row"), thousands(n));
+    let (share, rows, n) = (percent(noise.share()), pluralize(n, "row"), format_thousands(n));
     let mut out = wrap(
         &tr!(
             "Label noise: about {share} of the labels ({rows}) are wrong in the eyes of models that have not seen \
@@ -80,7 +80,7 @@ fn noise(checkup: &Checkup) -> String {
     ) + "\n";
     let listed = checkup.doubts.len();
     if listed > 0 {
-        let (alarms, listed) = (thousands(noise.listed_false_alarms.round() as usize), thousands(listed));
+        let (alarms, listed) = (format_thousands(noise.listed_false_alarms.round() as usize), format_thousands(listed));
         out += &wrap(
             &tr!(
                 "Of the {listed} labels listed below as likely wrong, about {alarms} are expected to be false alarms.",
@@ -90,16 +90,17 @@ fn noise(checkup: &Checkup) -> String {
         );
         out.push('\n');
     }
-    let pairs: Vec<_> = noise.pairs.iter().filter(|pair| pair.rows >= 0.5).take(PAIRS).collect();
+    let pairs: Vec<_> = noise.pairs.iter().filter(|pair| pair.rows >= 0.5).take(MAX_PAIRS).collect();
     let widths = [
         pairs.iter().map(|pair| checkup.labels[pair.given as usize].width()).max().unwrap_or(0).min(24),
         pairs.iter().map(|pair| checkup.labels[pair.likely as usize].width()).max().unwrap_or(0).min(24),
     ];
     for pair in pairs {
-        let [given, likely] = [pair.given, pair.likely].map(|label| clean_text(&checkup.labels[label as usize]));
+        let [given, likely] =
+            [pair.given, pair.likely].map(|label| show_controls_in_text(&checkup.labels[label as usize]));
         let (n, share) = (pair.rows.round() as usize, percent(pair.share));
         let [given, likely] = [fit(&given, widths[0]), fit(&likely, widths[1])];
-        let (rows, n) = (right(&count(n, "row"), 11), right(&thousands(n), 6));
+        let (rows, n) = (align_right(&pluralize(n, "row"), 11), align_right(&format_thousands(n), 6));
         out += &tr!(
             "  {given} → {likely} {rows} ({share} of the first)\n",
             "  {given} → {likely} {n} 行（前者の {share}）\n"
@@ -109,22 +110,22 @@ fn noise(checkup: &Checkup) -> String {
 }
 
 /// The first findings of a kind: line, label and text on one line, the reason below.
-fn listed(found: &[&Finding]) -> String {
-    let most = SHOWN[usize::from(found.iter().any(|finding| finding.kind != Kind::WrongLabel))];
+fn finding_list(found: &[&Finding]) -> String {
+    let most = MAX_FINDINGS[usize::from(found.iter().any(|finding| finding.kind != Kind::WrongLabel))];
     let shown = &found[..found.len().min(most)];
     let digits = shown.iter().map(|finding| finding.line.to_string().len()).max().unwrap_or(1);
-    let labels = shown.iter().map(|finding| label(finding).width()).max().unwrap_or(0);
+    let labels = shown.iter().map(|finding| finding_label(finding).width()).max().unwrap_or(0);
     let mut out = String::new();
     for finding in shown {
-        let head = format!("  {:>digits$}  {}", finding.line, fit(&label(finding), labels));
-        let text = fit(&clean_text(&finding.text), WIDTH.saturating_sub(head.width() + 2));
+        let head = format!("  {:>digits$}  {}", finding.line, fit(&finding_label(finding), labels));
+        let text = fit(&show_controls_in_text(&finding.text), WIDTH.saturating_sub(head.width() + 2));
         let _ = writeln!(out, "{}", format!("{head}  {text}").trim_end());
         let indent = " ".repeat(digits + 4);
-        let reason = wrap(&clean_text(&finding.reason), WIDTH - indent.len());
+        let reason = wrap(&show_controls_in_text(&finding.reason), WIDTH - indent.len());
         let _ = writeln!(out, "{indent}{}", reason.replace('\n', &format!("\n{indent}")));
     }
     if found.len() > most {
-        let more = thousands(found.len() - most);
+        let more = format_thousands(found.len() - most);
         out +=
             &tr!("  and {more} more (--out FOLDER writes all)\n", "  ほか {more} 件（すべては --out フォルダ に）\n");
     }
@@ -132,8 +133,8 @@ fn listed(found: &[&Finding]) -> String {
 }
 
 /// `given → likely`, or the label alone.
-fn label(finding: &Finding) -> String {
-    let short = |label: &str| fit(&clean_text(label), LABEL).trim_end().to_owned();
+fn finding_label(finding: &Finding) -> String {
+    let short = |label: &str| fit(&show_controls_in_text(label), LABEL_WIDTH).trim_end().to_owned();
     match finding.kind {
         Kind::WrongLabel | Kind::OddLabel | Kind::Conflict if !finding.suggestion.is_empty() => {
             format!("{} → {}", short(&finding.label), short(&finding.suggestion))

@@ -1,61 +1,62 @@
 //! `chumoku explain --input`: a picture for each line of a file.
 
-use super::model::{Explainer, Model};
+use super::model::{AttentionModel, Explainer};
 use super::{
-    attention_flag, figure, figure_of_alignment, ngrams, place_in, place_in_alignment, rows, tagged, with_attention,
+    alignment_figure, attention_flag, figure, layer_and_head_in, layer_and_head_in_alignment, ngrams,
+    require_attention, rows, tagger,
 };
 use crate::ExitCode;
-use crate::Usage;
-use crate::args::{DataFormat, Explain, View};
-use crate::commands::columns::{asked_of, tell_of_missing, with_values};
-use crate::commands::pictures::Outcome;
+use crate::UsageError;
+use crate::args::{DataFormat, ExplainArgs, ExplainView};
+use crate::commands::columns::{report_missing, required_columns, text_with_values};
+use crate::commands::pictures::OutputFiles;
 use crate::commands::{load, model_name, pairs};
 use crate::output::OutputPath;
 use crate::progress::RowProgress;
 use anyhow::Context;
 use chumoku::data::DataError;
-use chumoku::{ModelKind, NgramClassifier, SideColumn, TextTagger, TextTranslator, tr};
+use chumoku::{FeatureColumn, ModelKind, NgramClassifier, TextTagger, TextTranslator, tr};
 use chumoku_view::{Figure, Lang};
 use rayon::prelude::*;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 /// What explains each line; of a network with the layer and head to show.
-enum Of {
-    Network(Model, [usize; 2]),
+enum BatchModel {
+    Network(AttentionModel, [usize; 2]),
     Ngrams(&'static NgramClassifier),
     Translator(&'static TextTranslator),
     Tagger(&'static TextTagger, Option<[usize; 2]>),
 }
 
 /// The texts of a file with their lines: of a table its rows, else each line that is not blank.
-fn texts(
-    args: &Explain,
+fn read_texts(
+    args: &ExplainArgs,
     input: &Path,
-    (reads_pairs, columns): (bool, &[SideColumn]),
+    (reads_pairs, columns): (bool, &[FeatureColumn]),
 ) -> anyhow::Result<Vec<(u64, String)>> {
     // A list of texts is no table, however many commas are in them.
     let is_list = input.extension().is_none_or(|extension| extension == "txt" || extension == "text");
-    let is_list = is_list && args.reading.flag().is_none();
+    let is_list = is_list && args.reading.first_flag().is_none();
     let mut reading = args.reading.clone();
     if is_list {
-        tell_of_missing(columns, &args.set)?;
+        report_missing(columns, &args.set)?;
         reading.format = Some(DataFormat::Text);
     } else {
-        reading.beside = asked_of(columns, &args.set)?;
+        reading.feature_columns = required_columns(columns, &args.set)?;
     }
-    let source = rows::open(&reading, input, reads_pairs && !is_list)?;
+    let source = rows::open_rows(&reading, input, reads_pairs && !is_list)?;
     let columns_of_text = source.columns().clone();
     let (mut texts, mut records) = (Vec::new(), source.records());
-    while let Some((record, fault)) = records.next_in_place()? {
-        let text = columns_of_text.text_of(&record);
+    while let Some((record, fault)) = records.next_with_fault()? {
+        let text = columns_of_text.row_text(&record);
         match fault {
             _ if text.trim().is_empty() => continue,
             Some(fault) => return Err(fault.into()),
             None => {}
         }
         let text = match is_list {
-            true => with_values(&pairs::of_line("--input", &text, reads_pairs)?, columns, &args.set)?,
+            true => text_with_values(&pairs::from_line("--input", &text, reads_pairs)?, columns, &args.set)?,
             false => text.into_owned(),
         };
         texts.push((record.line, text));
@@ -66,54 +67,54 @@ fn texts(
             "{}: テキストがありません。1 行に 1 つ書いてください",
             input.display()
         );
-        return Err(Usage(problem).into());
+        return Err(UsageError(problem).into());
     }
     Ok(texts)
 }
 
 /// A picture for each line of a file.
-pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<ExitCode> {
-    if !args.pictures.any() {
+pub(super) fn run(args: &ExplainArgs, input: &Path, lang: Lang) -> anyhow::Result<ExitCode> {
+    if !args.pictures.is_any_given() {
         let problem = tr!(
             "--input draws pictures: name their folder with --png, --svg or --pdf; or give --json - for numbers",
             "--input は図を描きます。出力先のフォルダを --png、--svg、--pdf で指定するか、数値には --json - を指定してください"
         );
-        return Err(Usage(problem).into());
+        return Err(UsageError(problem).into());
     }
-    let kind = ModelKind::of(&args.model)?;
+    let kind = ModelKind::from_folder(&args.model)?;
     match (kind, attention_flag(args)) {
         (ModelKind::Tagger, _) | (ModelKind::Ngrams, None) => {}
         (ModelKind::Ngrams, Some(flag)) => return Err(ngrams::no_attention(flag).into()),
         _ => {
-            with_attention(&args.model)?;
+            require_attention(&args.model)?;
         }
     }
     let fonts = args.pictures.fonts()?;
     let name = model_name(&args.model);
     let of = match kind {
-        ModelKind::Translator => Of::Translator(load::translator(&args.model, args.precision)?),
+        ModelKind::Translator => BatchModel::Translator(load::translator(&args.model, args.precision)?),
         ModelKind::Tagger => {
-            let (model, place) = tagged::checked(args)?;
-            Of::Tagger(model, place)
+            let (model, place) = tagger::load_checked(args)?;
+            BatchModel::Tagger(model, place)
         }
-        ModelKind::Ngrams => Of::Ngrams(load::ngrams(&args.model, args.precision)?),
+        ModelKind::Ngrams => BatchModel::Ngrams(load::ngrams(&args.model, args.precision)?),
         _ => {
-            let model = Model::load(&args.model, args.precision)?;
-            let place = place_in(&model, args)?;
-            Of::Network(model, place)
+            let model = AttentionModel::load(&args.model, args.precision)?;
+            let place = layer_and_head_in(&model, args)?;
+            BatchModel::Network(model, place)
         }
     };
     let columns = match &of {
-        Of::Network(model, _) => model.columns(),
-        Of::Ngrams(model) => model.columns(),
-        Of::Translator(_) | Of::Tagger(..) => &[],
+        BatchModel::Network(model, _) => model.columns(),
+        BatchModel::Ngrams(model) => model.columns(),
+        BatchModel::Translator(_) | BatchModel::Tagger(..) => &[],
     };
     let reads_pairs = match &of {
-        Of::Network(model, _) => model.reads_pairs(),
-        Of::Ngrams(model) => model.config().reads_pairs(),
-        Of::Translator(_) | Of::Tagger(..) => false,
+        BatchModel::Network(model, _) => model.reads_pairs(),
+        BatchModel::Ngrams(model) => model.config().reads_pairs(),
+        BatchModel::Translator(_) | BatchModel::Tagger(..) => false,
     };
-    let texts = texts(args, input, (reads_pairs, columns))?;
+    let texts = read_texts(args, input, (reads_pairs, columns))?;
     let folders = [&args.pictures.svg, &args.pictures.png, &args.pictures.pdf];
     for folder in folders.into_iter().flatten() {
         std::fs::create_dir_all(folder.as_path()).map_err(|source| DataError::Output {
@@ -124,23 +125,23 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
     }
     let of_text = |text: &str| -> anyhow::Result<Figure> {
         match &of {
-            Of::Network(model, place) => {
+            BatchModel::Network(model, place) => {
                 let (method, label) = (args.method, args.of_label.as_deref());
                 let explainer = Explainer { model, target: None, name: name.clone(), method, label };
                 let mut explanation = explainer.explain(text)?;
-                if let (Model::Classifier(model), Some(View::Curves)) = (model, args.view) {
+                if let (AttentionModel::Classifier(model), Some(ExplainView::Curves)) = (model, args.view) {
                     explanation.attribution.curves = Some(model.curves(&explanation)?);
                 }
                 figure(args, &explanation, *place, lang)
             }
-            Of::Ngrams(model) => {
+            BatchModel::Ngrams(model) => {
                 figure(args, &model.explain_label(text, &name, args.of_label.as_deref())?, [0, 0], lang)
             }
-            Of::Tagger(model, place) => tagged::picture(args, (model, *place), text, lang),
-            Of::Translator(translator) => {
+            BatchModel::Tagger(model, place) => tagger::picture(args, (model, *place), text, lang),
+            BatchModel::Translator(translator) => {
                 let alignment = translator.explain(text, None, &name)?;
-                let place = place_in_alignment(&alignment, args)?;
-                figure_of_alignment(args, &alignment, place, lang)
+                let place = layer_and_head_in_alignment(&alignment, args)?;
+                alignment_figure(args, &alignment, place, lang)
             }
         }
     };
@@ -150,7 +151,7 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
         let doing = || tr!("line {line} of {}", "{} の {line} 行目", input.display());
         let scene = of_text(text).with_context(doing)?.scene();
         let place = |folder: &OutputPath, form: &str| folder.join(format!("{:0digits$}.{form}", index + 1));
-        let mut outcome = Outcome::default();
+        let mut outcome = OutputFiles::default();
         args.pictures.draw(&fonts, &scene, &mut outcome, place);
         // Whoever panicked while it was held only counted.
         progress.lock().unwrap_or_else(PoisonError::into_inner).add(1);

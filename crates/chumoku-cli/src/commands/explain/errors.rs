@@ -1,22 +1,22 @@
 //! `chumoku explain --errors`: what a predictor gets wrong, the surest first, by the words that caused it.
 
-use super::model::LeftOut;
-use crate::args::{Explain, Reading};
-use crate::commands::columns::{asked_of, tell_of};
-use crate::commands::pictures::{Outcome, terminal_options};
+use super::model::ExplainProgress;
+use crate::args::{ExplainArgs, ReadArgs};
+use crate::commands::columns::{report_unread, required_columns};
+use crate::commands::pictures::{OutputFiles, terminal_options};
 use crate::commands::train::{labels, score};
 use crate::commands::{load, model_name, pairs, read_options};
-use crate::progress::tell;
-use crate::{ExitCode, Usage};
+use crate::progress::print_status;
+use crate::{ExitCode, UsageError};
 use chumoku::answers::Predictor;
-use chumoku::data::{Example, LabelledText, ReadOptions, ScoredText, load_labelled};
-use chumoku::explain::shorten;
-use chumoku::{Lang, ModelKind, Unread, tr};
+use chumoku::data::{Example, MultiLabelExample, ReadOptions, ScoreExample, load_labeled};
+use chumoku::explain::shorten_numbers;
+use chumoku::{Lang, ModelKind, UnreadableValues, tr};
 use chumoku_view::{errors_to_html, render_errors};
 use std::io::{Write, stdout};
 use std::path::Path;
 
-pub(super) fn run(args: &Explain, file: Option<&Path>, lang: Lang) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &ExplainArgs, file: Option<&Path>, lang: Lang) -> anyhow::Result<ExitCode> {
     let Some(file) = file else {
         let problem = tr!(
             "--errors: name a file of labelled rows, as `chumoku explain {} --errors test.csv`; a model's folder does not hold the \
@@ -25,33 +25,33 @@ pub(super) fn run(args: &Explain, file: Option<&Path>, lang: Lang) -> anyhow::Re
              使った行が含まれていません",
             args.model.display()
         );
-        return Err(Usage(problem).into());
+        return Err(UsageError(problem).into());
     };
-    let (name, top) = (model_name(&args.model), args.of_errors.top());
-    let mut progress = LeftOut::of_errors();
+    let (name, top) = (model_name(&args.model), args.error_args.top());
+    let mut progress = ExplainProgress::for_errors();
     let mut told = |done, all| progress.show(done, all);
-    let (model, method) = (with_answers(args)?, args.method.into());
-    let errors = if model.has_several() {
-        let rows = labelled(args, file, model)?;
+    let (model, method) = (load_predictor(args)?, args.method.into());
+    let errors = if model.is_multi_label() {
+        let rows = load_label_sets(args, file, model)?;
         match model {
             Predictor::Ngrams(model) => model.label_errors(&rows, &name, top, &mut told)?,
             Predictor::Classifier(model) => model.label_errors(&rows, &name, top, method, &mut told)?,
         }
-    } else if model.tells_numbers() {
-        let rows = numbered(args, file, model)?;
+    } else if model.predicts_numbers() {
+        let rows = load_numbers(args, file, model)?;
         match model {
             Predictor::Ngrams(model) => model.number_errors(&rows, &name, top, &mut told)?,
             Predictor::Classifier(model) => model.number_errors(&rows, &name, top, method, &mut told)?,
         }
     } else {
-        let rows = classes(args, file, model)?;
+        let rows = load_classes(args, file, model)?;
         match model {
             Predictor::Ngrams(model) => model.errors(&rows, &name, top, &mut told)?,
             Predictor::Classifier(model) => model.errors(&rows, &name, top, method, &mut told)?,
         }
     };
-    let json = || shorten(serde_json::to_value(&errors).expect("plain data"));
-    let mut outcome = Outcome::default();
+    let json = || shorten_numbers(serde_json::to_value(&errors).expect("plain data"));
+    let mut outcome = OutputFiles::default();
     if let Some(path) = &args.html {
         outcome.write(path, || Ok(errors_to_html(&errors, lang)));
     }
@@ -64,19 +64,19 @@ pub(super) fn run(args: &Explain, file: Option<&Path>, lang: Lang) -> anyhow::Re
             write!(stdout(), "{}", render_errors(&errors, &terminal_options(lang)))?;
         }
     }
-    outcome.say();
+    outcome.report();
     outcome.result()?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// The model, which tells classes, labels or numbers.
-fn with_answers(args: &Explain) -> anyhow::Result<Predictor<'static>> {
-    Ok(match ModelKind::of(&args.model)? {
+fn load_predictor(args: &ExplainArgs) -> anyhow::Result<Predictor<'static>> {
+    Ok(match ModelKind::from_folder(&args.model)? {
         ModelKind::Ngrams => Predictor::Ngrams(load::ngrams(&args.model, args.precision)?),
         ModelKind::Classifier => Predictor::Classifier(load::classifier(&args.model, args.precision)?),
         kind => {
             let what = kind.describe();
-            return Err(Usage(tr!(
+            return Err(UsageError(tr!(
                 "--errors: for models that tell classes, labels or numbers; this model is {what}. `chumoku eval` has the scores of its \
                  answers",
                 "--errors: クラス、複数のラベル、数値を答えるモデルで使えます。このモデルは{what}です。予測の評価は `chumoku eval` で\
@@ -88,58 +88,65 @@ fn with_answers(args: &Explain) -> anyhow::Result<Predictor<'static>> {
 }
 
 /// How the file is read, with the columns that the model reads.
-fn options_of(args: &Explain, model: Predictor<'_>, require_label: bool) -> anyhow::Result<ReadOptions> {
-    let reading = Reading { beside: asked_of(model.columns(), &args.set)?, ..args.reading.clone() };
+fn read_options_with_columns(
+    args: &ExplainArgs,
+    model: Predictor<'_>,
+    require_label: bool,
+) -> anyhow::Result<ReadOptions> {
+    let reading = ReadArgs { feature_columns: required_columns(model.columns(), &args.set)?, ..args.reading.clone() };
     let mut options = read_options(&reading, require_label)?;
-    options.merge_into(model.labels());
+    options.use_label_spellings(model.labels());
     Ok(options)
 }
 
 /// Refuses rows that are pairs where the model reads texts, or the other way round, and says which values of columns cannot be read.
-fn check<'a>(model: Predictor<'_>, texts: impl Iterator<Item = &'a str>) -> anyhow::Result<()> {
+fn check_rows<'a>(model: Predictor<'_>, texts: impl Iterator<Item = &'a str>) -> anyhow::Result<()> {
     let texts: Vec<&str> = texts.collect();
     pairs::check_rows(model.reads_pairs(), pairs::is_pair(texts.first().copied()))?;
-    let mut unread = Unread::of(model.columns());
-    unread.see(&texts);
-    tell_of(&unread);
+    let mut unread = UnreadableValues::new(model.columns());
+    unread.count(&texts);
+    report_unread(&unread);
     Ok(())
 }
 
 /// The rows of a file with a class each, all of classes that the model knows.
-fn classes(args: &Explain, file: &Path, model: Predictor<'_>) -> anyhow::Result<Vec<Example>> {
-    let mut dataset = load_labelled(file, &options_of(args, model, true)?)?;
-    tell(["data", "データ"], &dataset.description);
+fn load_classes(args: &ExplainArgs, file: &Path, model: Predictor<'_>) -> anyhow::Result<Vec<Example>> {
+    let mut dataset = load_labeled(file, &read_options_with_columns(args, model, true)?)?;
+    print_status(["data", "データ"], &dataset.description);
     if dataset.skipped.count > 0 {
-        tell(["skipped", "除外"], &dataset.skipped.to_string());
+        print_status(["skipped", "除外"], &dataset.skipped.to_string());
     }
     if let Some(tree) = model.hierarchy() {
-        dataset.examples.iter_mut().for_each(|example| example.label = tree.tidy(&example.label));
+        dataset.examples.iter_mut().for_each(|example| example.label = tree.normalize_label(&example.label));
     }
-    check(model, dataset.examples.iter().map(|example| example.text.as_str()))?;
+    check_rows(model, dataset.examples.iter().map(|example| example.text.as_str()))?;
     dataset.check_known_labels(model.labels())?;
     Ok(dataset.examples)
 }
 
 /// The rows of a file with any number of labels each, all of which the model knows, with those above them in a tree.
-fn labelled(args: &Explain, file: &Path, model: Predictor<'_>) -> anyhow::Result<Vec<LabelledText>> {
-    let mut sets =
-        labels::load(file, &options_of(args, model, false)?, &args.of_errors.several.options_like(&args.reading))?;
-    if let Some(tree) = model.tree_of_labels() {
+fn load_label_sets(args: &ExplainArgs, file: &Path, model: Predictor<'_>) -> anyhow::Result<Vec<MultiLabelExample>> {
+    let mut sets = labels::load(
+        file,
+        &read_options_with_columns(args, model, false)?,
+        &args.error_args.multi_label.options_or_remembered(&args.reading),
+    )?;
+    if let Some(tree) = model.label_hierarchy() {
         for example in &mut sets.examples {
-            example.labels.iter_mut().for_each(|label| *label = tree.tidy(label));
+            example.labels.iter_mut().for_each(|label| *label = tree.normalize_label(label));
         }
     }
-    check(model, sets.examples.iter().map(|example| example.text.as_str()))?;
+    check_rows(model, sets.examples.iter().map(|example| example.text.as_str()))?;
     sets.check_known_labels(model.labels())?;
-    if let Some(tree) = model.tree_of_labels() {
-        sets.examples.iter_mut().for_each(|example| example.labels = tree.complete(&example.labels));
+    if let Some(tree) = model.label_hierarchy() {
+        sets.examples.iter_mut().for_each(|example| example.labels = tree.complete_labels(&example.labels));
     }
     Ok(sets.examples)
 }
 
 /// The rows of a file with a number each.
-fn numbered(args: &Explain, file: &Path, model: Predictor<'_>) -> anyhow::Result<Vec<ScoredText>> {
-    let scores = score::load(file, &options_of(args, model, false)?)?;
-    check(model, scores.examples.iter().map(|example| example.text.as_str()))?;
+fn load_numbers(args: &ExplainArgs, file: &Path, model: Predictor<'_>) -> anyhow::Result<Vec<ScoreExample>> {
+    let scores = score::load(file, &read_options_with_columns(args, model, false)?)?;
+    check_rows(model, scores.examples.iter().map(|example| example.text.as_str()))?;
     Ok(scores.examples)
 }

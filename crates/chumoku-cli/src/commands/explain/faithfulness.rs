@@ -1,40 +1,40 @@
 //! `chumoku explain --faithfulness`: which ways to explain a classifier its answers bear out.
 
-use super::model::{Model, with_attention};
-use super::rows::open;
-use super::show;
-use crate::args::{Explain, Reading};
+use super::model::{AttentionModel, require_attention};
+use super::print_json_or_text;
+use super::rows::open_rows;
+use crate::args::{ExplainArgs, ReadArgs};
 use crate::report::{fit, wrap};
-use crate::{ExitCode, Usage};
-use chumoku::explain::{Faith, Faithfulness, Mean, shorten};
+use crate::{ExitCode, UsageError};
+use chumoku::explain::{Faithfulness, MeanInterval, MethodFaithfulness, shorten_numbers};
 use chumoku::{Lang, tr};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<ExitCode> {
-    let kind = with_attention(&args.model)?;
-    let model = match Model::load(&args.model, args.precision)? {
-        Model::Classifier(model) => model,
+pub(super) fn run(args: &ExplainArgs, input: &Path, lang: Lang) -> anyhow::Result<ExitCode> {
+    let kind = require_attention(&args.model)?;
+    let model = match AttentionModel::load(&args.model, args.precision)? {
+        AttentionModel::Classifier(model) => model,
         _ => {
             let problem = tr!(
                 "--faithfulness: for a classifier; this model is {}; name the folder of a classifier",
                 "--faithfulness: 分類モデルで使えます。このモデルは{}です。分類モデルのフォルダを指定してください",
                 kind.describe()
             );
-            return Err(Usage(problem).into());
+            return Err(UsageError(problem).into());
         }
     };
     let reads_pairs = model.config().reads_pairs();
-    let beside = crate::commands::columns::asked_of(model.config().columns(), &args.set)?;
-    let source = open(&Reading { beside, ..args.reading.clone() }, input, reads_pairs)?;
+    let beside = crate::commands::columns::required_columns(model.config().columns(), &args.set)?;
+    let source = open_rows(&ReadArgs { feature_columns: beside, ..args.reading.clone() }, input, reads_pairs)?;
     let columns = source.columns().clone();
     let mut records = source.records();
     let mut texts = Vec::new();
-    while let Some(row) = records.next_in_place()? {
+    while let Some(row) = records.next_with_fault()? {
         // A row that cannot be read has nothing to explain.
         if let (record, None) = row {
-            texts.push(columns.text_of(&record).into_owned());
+            texts.push(columns.row_text(&record).into_owned());
         }
     }
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
@@ -45,8 +45,8 @@ pub(super) fn run(args: &Explain, input: &Path, lang: Lang) -> anyhow::Result<Ex
             say!("{}", tr!("rows      {done} of {all} explained", "行        {all} 行中 {done} 行を説明しました"));
         }
     })?;
-    let json = shorten(serde_json::to_value(&found)?);
-    show(args, &json, || table(&found, lang))
+    let json = shorten_numbers(serde_json::to_value(&found)?);
+    print_json_or_text(args, &json, || table(&found, lang))
 }
 
 fn table(found: &Faithfulness, lang: Lang) -> String {
@@ -65,16 +65,16 @@ fn table(found: &Faithfulness, lang: Lang) -> String {
     let heading = [lang.pick("cut out", "除去"), lang.pick("put in", "追加"), lang.pick("gain", "改善")];
     let cells = heading.map(|text| fit(text, 18));
     let _ = writeln!(out, "{}", format!("  {} {}", fit("", 20), cells.join(" ")).trim_end());
-    let percent = |Mean { mean, low, high }: Mean| {
+    let percent = |MeanInterval { mean, low, high }: MeanInterval| {
         let [mean, low, high] = [mean, low, high].map(|x| 100.0 * x);
         format!("{mean:.1} ({low:.1} – {high:.1})")
     };
-    for Faith { order, deletion, insertion, gain } in &found.orders {
+    for MethodFaithfulness { order, deletion, insertion, gain } in &found.orders {
         let cells = [*deletion, *insertion, *gain].map(|mean| fit(&percent(mean), 18));
         let _ = writeln!(out, "{}", format!("  {} {}", fit(order, 20), cells.join(" ")).trim_end());
     }
     out += "\n";
-    out += &wrap(&found.verdict(lang), 80);
+    out += &wrap(&found.summary(lang), 80);
     out += "\n";
     let mut notes = tr!(
         "Largest completeness gap of integrated gradients: {:.1} %.",

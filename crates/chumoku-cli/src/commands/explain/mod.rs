@@ -17,45 +17,45 @@ mod faithfulness;
 mod model;
 mod ngrams;
 mod rows;
-mod tagged;
+mod tagger;
 
-use super::pictures::{Shown, terminal_options};
-use super::predict::Reads;
-use super::written::Answering;
+use super::pictures::{FigureOutputs, terminal_options};
+use super::predict::ModelInputs;
+use super::row_output::RowAnswers;
 use super::{columns, load, model_name, pairs};
 use crate::ExitCode;
-use crate::args::{Explain, View};
-use crate::report::filled;
-use crate::{Usage, threads};
+use crate::args::{ExplainArgs, ExplainView};
+use crate::report::paragraph;
+use crate::{UsageError, threads};
 use chumoku::train::{network_name, network_sizes};
-use chumoku::{ModelKind, SideColumn, TextClassifier, TranslateOptions, row, tr};
+use chumoku::{FeatureColumn, ModelKind, TextClassifier, TranslateOptions, row, tr};
 use chumoku_view::{
     Alignment, AlignmentFigures as _, Content, Explanation, ExplanationFigures as _, Figure, HeadOrder, Lang,
     alignment_to_html, figures_to_html, render, render_alignment, to_html, to_json,
 };
-pub(crate) use model::with_attention;
-use model::{Explainer, Model, check_label, check_method, named};
+pub(crate) use model::require_attention;
+use model::{AttentionModel, Explainer, check_label, check_method, head_names};
 use std::io::{Write, stdout};
 
 /// The layer and head that were asked for, counted from 0, in a model of so many.
-fn place(args: &Explain, [layers, heads]: [usize; 2], default: [usize; 2]) -> anyhow::Result<[usize; 2]> {
+fn layer_and_head(args: &ExplainArgs, [layers, heads]: [usize; 2], default: [usize; 2]) -> anyhow::Result<[usize; 2]> {
     let [layer, head] = [args.layer.unwrap_or(default[0]), args.head.unwrap_or(default[1])];
     if layer > layers || head > heads {
         let problem = tr!(
             "--layer {layer} --head {head}: this model has layers 1 to {layers} and heads 1 to {heads}",
             "--layer {layer} --head {head}: このモデルの層は 1〜{layers}、ヘッドは 1〜{heads} です"
         );
-        return Err(Usage(problem).into());
+        return Err(UsageError(problem).into());
     }
     Ok([layer - 1, head - 1])
 }
 
 /// The first flag given that asks for attention.
-fn attention_flag(args: &Explain) -> Option<&'static str> {
+fn attention_flag(args: &ExplainArgs) -> Option<&'static str> {
     let flags = [
         ("--layer", args.layer.is_some()),
         ("--head", args.head.is_some()),
-        ("--view", args.view.is_some_and(View::is_of_attention)),
+        ("--view", args.view.is_some_and(ExplainView::shows_attention)),
         ("--without", !args.without.is_empty()),
         ("--compare-text", args.compare_text.is_some()),
         ("--compare-head", args.compare_head.is_some()),
@@ -65,12 +65,12 @@ fn attention_flag(args: &Explain) -> Option<&'static str> {
 }
 
 /// The layer and head to show of a classifier; both 0 for a recurrent network, which has none.
-fn place_in_classifier(model: &TextClassifier, args: &Explain) -> anyhow::Result<[usize; 2]> {
+fn layer_and_head_in_classifier(model: &TextClassifier, args: &ExplainArgs) -> anyhow::Result<[usize; 2]> {
     let body = &model.config().model.body;
     if let Some(encoder) = body.transformer() {
-        return place(args, [encoder.num_layers, encoder.num_heads], [encoder.num_layers, 1]);
+        return layer_and_head(args, [encoder.num_layers, encoder.num_heads], [encoder.num_layers, 1]);
     }
-    let (noun, sizes) = (network_name(body.network()), network_sizes(body, chumoku::lang::lang()));
+    let (noun, sizes) = (network_name(body.kind()), network_sizes(body, chumoku::lang::lang()));
     if let Some(flag) = attention_flag(args) {
         let problem = tr!(
             "{flag}: this model is a recurrent network, {noun} ({sizes}), and has no attention to show; the effect of each \
@@ -78,7 +78,7 @@ fn place_in_classifier(model: &TextClassifier, args: &Explain) -> anyhow::Result
             "{flag}: このモデルは再帰型ネットワーク {noun}（{sizes}）で、表示できるアテンションがありません。各語の影響は {flag} なしの\
              表示、--view effects、--json にあります"
         );
-        return Err(Usage(problem).into());
+        return Err(UsageError(problem).into());
     }
     if args.view.is_some() {
         return Ok([0, 0]);
@@ -94,25 +94,25 @@ fn place_in_classifier(model: &TextClassifier, args: &Explain) -> anyhow::Result
 }
 
 /// How rows are explained, and what the model reads, of a command line that asks for objects of rows.
-pub(crate) fn answering(args: &Explain) -> anyhow::Result<(Answering<'static>, Reads)> {
+pub(crate) fn row_explainer(args: &ExplainArgs) -> anyhow::Result<(RowAnswers<'static>, ModelInputs)> {
     args.check()?;
-    let kind = ModelKind::of(&args.model)?;
+    let kind = ModelKind::from_folder(&args.model)?;
     check_method(args.method, kind)?;
     check_label(args.of_label.as_deref(), kind)?;
     match kind {
-        ModelKind::Tagger => Ok((tagged::answering(args)?, Reads::default())),
-        _ => rows::answering(args),
+        ModelKind::Tagger => Ok((tagger::row_explainer(args)?, ModelInputs::default())),
+        _ => rows::row_explainer(args),
     }
 }
 
-pub(crate) fn run(args: &Explain) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     args.check()?;
-    threads::start(args.threads)?;
-    let kind = ModelKind::of(&args.model)?;
+    threads::start_pool(args.threads)?;
+    let kind = ModelKind::from_folder(&args.model)?;
     check_method(args.method, kind)?;
     check_label(args.of_label.as_deref(), kind)?;
     if args.span.is_some() && kind != ModelKind::Tagger {
-        return Err(tagged::no_spans(kind).into());
+        return Err(tagger::no_spans(kind).into());
     }
     let lang = chumoku::lang::lang();
     if let Some(file) = &args.errors {
@@ -123,7 +123,7 @@ pub(crate) fn run(args: &Explain) -> anyhow::Result<ExitCode> {
     }
     if let (Some(input), true) = (&args.input, args.json.is_some()) {
         return match kind {
-            ModelKind::Tagger => tagged::rows(args, input),
+            ModelKind::Tagger => tagger::explain_rows(args, input),
             _ => rows::run(args, input),
         };
     }
@@ -132,47 +132,47 @@ pub(crate) fn run(args: &Explain) -> anyhow::Result<ExitCode> {
     }
     let text = args.text.as_deref().unwrap_or_default();
     match kind {
-        ModelKind::Translator => translation(args, text, lang),
+        ModelKind::Translator => explain_translation(args, text, lang),
         ModelKind::Ngrams => ngrams::run(args, text, lang),
-        ModelKind::Tagger => tagged::run(args, text, lang),
-        _ => self_attention(args, text, lang),
+        ModelKind::Tagger => tagger::run(args, text, lang),
+        _ => explain_text(args, text, lang),
     }
 }
 
 /// The layer and head to show of a model's self-attention.
-fn place_in(model: &Model, args: &Explain) -> anyhow::Result<[usize; 2]> {
+fn layer_and_head_in(model: &AttentionModel, args: &ExplainArgs) -> anyhow::Result<[usize; 2]> {
     match model {
-        Model::Classifier(model) => place_in_classifier(model, args),
-        Model::Generator(model) => {
+        AttentionModel::Classifier(model) => layer_and_head_in_classifier(model, args),
+        AttentionModel::Generator(model) => {
             let encoder = &model.config().model.encoder;
-            place(args, [encoder.num_layers, encoder.num_heads], [encoder.num_layers, 1])
+            layer_and_head(args, [encoder.num_layers, encoder.num_heads], [encoder.num_layers, 1])
         }
-        Model::Encoder(model) => {
+        AttentionModel::Encoder(model) => {
             let encoder = &model.model().config().encoder;
-            place(args, [encoder.num_layers, encoder.num_heads], [encoder.num_layers, 1])
+            layer_and_head(args, [encoder.num_layers, encoder.num_heads], [encoder.num_layers, 1])
         }
     }
 }
 
 /// Why a text got its class, what comes next, or what makes it like another.
-fn self_attention(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<ExitCode> {
-    let model = Model::load(&args.model, args.precision)?;
-    let place = place_in(&model, args)?;
+fn explain_text(args: &ExplainArgs, text: &str, lang: Lang) -> anyhow::Result<ExitCode> {
+    let model = AttentionModel::load(&args.model, args.precision)?;
+    let place = layer_and_head_in(&model, args)?;
     let (text, target) = model.text_and_target(text, args.target.as_deref())?;
-    let text = beside_one(&text, model.columns(), args)?;
+    let text = with_set_columns(&text, model.columns(), args)?;
     let text = text.as_str();
     let (name, method, label) = (model_name(&args.model), args.method, args.of_label.as_deref());
     let explainer = Explainer { model: &model, target, name, method, label };
     let mut explanation = explainer.explain(text)?;
     match &model {
-        Model::Classifier(model) => {
+        AttentionModel::Classifier(model) => {
             explanation.attribution.curves = Some(model.curves(&explanation)?);
             let windows = model.predict(&[text])?.first().map_or(1, |prediction| prediction.windows);
             if windows > 1 {
                 let limit = model.window();
                 say!(
                     "{}",
-                    filled(&tr!(
+                    paragraph(&tr!(
                         "note: the text is longer than the {limit} tokens that the model reads at a time. The prediction is the \
                          mean of {windows} windows, and the effect of every word is measured; attention is shown for the words \
                          of the first window.",
@@ -182,7 +182,7 @@ fn self_attention(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<Exit
                 );
             }
         }
-        Model::Encoder(model) => {
+        AttentionModel::Encoder(model) => {
             if explanation.cut.is_some() {
                 let text = tr!(
                     "note: the text is longer than the {} tokens that the model reads; only the first part of the text is \
@@ -190,10 +190,10 @@ fn self_attention(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<Exit
                     "注: テキストが、モデルが読む {} トークンより長いため、最初の部分について示します。",
                     model.limit()
                 );
-                say!("{}", filled(&text));
+                say!("{}", paragraph(&text));
             }
         }
-        Model::Generator(model) => {
+        AttentionModel::Generator(model) => {
             if explanation.cut.is_some() {
                 let text = tr!(
                     "note: the text is longer than the {} tokens that the model reads; only the last part of the \
@@ -201,7 +201,7 @@ fn self_attention(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<Exit
                     "注: テキストが、モデルが読む {} トークンより長いため、最後の部分について示します。",
                     model.config().model.max_length
                 );
-                say!("{}", filled(&text));
+                say!("{}", paragraph(&text));
             }
         }
     }
@@ -209,32 +209,32 @@ fn self_attention(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<Exit
 }
 
 /// A text with what `--set` says beside it.
-fn beside_one(text: &str, columns: &[SideColumn], args: &Explain) -> anyhow::Result<String> {
-    Ok(columns::beside(vec![text.to_owned()], columns, &args.set)?.remove(0))
+fn with_set_columns(text: &str, columns: &[FeatureColumn], args: &ExplainArgs) -> anyhow::Result<String> {
+    Ok(columns::texts_with_values(vec![text.to_owned()], columns, &args.set)?.remove(0))
 }
 
 /// The layer and head to show of a translator: a layer without a head means its best head, and a head without a layer its
 /// best layer.
-fn place_in_alignment(alignment: &Alignment, args: &Explain) -> anyhow::Result<[usize; 2]> {
+fn layer_and_head_in_alignment(alignment: &Alignment, args: &ExplainArgs) -> anyhow::Result<[usize; 2]> {
     let best = alignment.ranking.first().map_or([1, 1], |best| [best.layer + 1, best.head + 1]);
     let among = alignment.ranking.iter().find(|found| {
         args.layer.is_none_or(|layer| layer == found.layer + 1) && args.head.is_none_or(|head| head == found.head + 1)
     });
     let default = among.map_or(best, |found| [found.layer + 1, found.head + 1]);
-    place(args, [alignment.layers, alignment.heads], default)
+    layer_and_head(args, [alignment.layers, alignment.heads], default)
 }
 
 /// Where a translation comes from.
-fn translation(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<ExitCode> {
+fn explain_translation(args: &ExplainArgs, text: &str, lang: Lang) -> anyhow::Result<ExitCode> {
     if args.compares() {
         let problem = tr!(
             "--compare-text, --compare-head, --compare-model: only classifiers, language models and encoders can show \
              differences",
             "--compare-text、--compare-head、--compare-model: 差を表示できるのは分類モデル、言語モデル、エンコーダーです"
         );
-        return Err(Usage(problem).into());
+        return Err(UsageError(problem).into());
     }
-    columns::asked_of(&[], &args.set)?;
+    columns::required_columns(&[], &args.set)?;
     let model = load::translator(&args.model, args.precision)?;
     let alignment = model.explain(text, args.target.as_deref(), &model_name(&args.model))?;
     if alignment.is_cut {
@@ -243,52 +243,52 @@ fn translation(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<ExitCod
             "注: テキストが、モデルが読む {} トークンより長いため、読んだ語について示します。",
             model.config().model.max_length - 1
         );
-        say!("{}", filled(&text));
+        say!("{}", paragraph(&text));
     }
-    let place = place_in_alignment(&alignment, args)?;
-    let figure = figure_of_alignment(args, &alignment, place, lang)?;
+    let place = layer_and_head_in_alignment(&alignment, args)?;
+    let figure = alignment_figure(args, &alignment, place, lang)?;
     let mut shown_text = match args.view {
         Some(_) => figure.to_text(&terminal_options(lang)),
         None => render_alignment(&alignment, Some(place), &terminal_options(lang)),
     };
     if !args.without.is_empty() {
-        let translated = model.translate_without(&[text], &args.without, &TranslateOptions::default())?;
+        let translated = model.translate_without_heads(&[text], &args.without, &TranslateOptions::default())?;
         let now = translated.first().map_or("", |translation| translation.text());
-        let heads = named(&args.without, lang);
+        let heads = head_names(&args.without, lang);
         shown_text += &match lang {
             Lang::En => format!("\nWithout {heads} of the cross-attention the model writes:\n  {now}\n"),
             Lang::Ja => format!("\nクロスアテンションの{heads}を無効にしたときの訳：\n  {now}\n"),
         };
     }
-    let shown = Shown { html: args.html.as_ref(), json: args.json.as_ref(), text: Some(shown_text) };
+    let shown = FigureOutputs { html: args.html.as_ref(), json: args.json.as_ref(), text: Some(shown_text) };
     let page = || Ok(alignment_to_html(&alignment, place, lang));
-    shown.show(&args.pictures, &figure, page, || alignment.to_json())
+    shown.write_all(&args.pictures, &figure, page, || alignment.to_json())
 }
 
 /// The picture of a classifier's or a language model's attention that is asked for.
-fn figure(args: &Explain, e: &Explanation, [layer, head]: [usize; 2], lang: Lang) -> anyhow::Result<Figure> {
+fn figure(args: &ExplainArgs, e: &Explanation, [layer, head]: [usize; 2], lang: Lang) -> anyhow::Result<Figure> {
     let missing = |view: &str| {
-        Usage(tr!(
+        UsageError(tr!(
             "--view {view}: not available for this model: its attention uses more than queries and keys, or it has \
              none",
             "--view {view}: このモデルでは表示できません。アテンションがクエリとキーだけで決まらないか、アテンションがありません"
         ))
     };
-    let view = args.view.unwrap_or(if e.layers == 0 { View::Effects } else { View::Heatmap });
+    let view = args.view.unwrap_or(if e.layers == 0 { ExplainView::Effects } else { ExplainView::Heatmap });
     Ok(match view {
-        View::Effects => e.effects(lang),
-        View::Curves => e.curves(lang).ok_or_else(|| {
-            Usage(tr!(
+        ExplainView::Effects => e.effects(lang),
+        ExplainView::Curves => e.curves(lang).ok_or_else(|| {
+            UsageError(tr!(
                 "--view curves: for classifiers with a network; of this model there is --view effects",
                 "--view curves: ネットワークを持つ分類モデルで使えます。このモデルには --view effects があります"
             ))
         })?,
-        View::Heatmap => e.heatmap(layer, head, lang),
-        View::Lines => e.lines(layer, head, args.threshold(), lang),
-        View::Grid => e.grid(args.sort.unwrap_or_default(), lang),
-        View::Values => e.value_weighted(layer, head, lang).ok_or_else(|| missing("values"))?,
-        View::Rollout => e.rollout(layer, lang).ok_or_else(|| missing("rollout"))?,
-        View::Depth => {
+        ExplainView::Heatmap => e.heatmap(layer, head, lang),
+        ExplainView::Lines => e.lines(layer, head, args.threshold(), lang),
+        ExplainView::Grid => e.grid(args.sort.unwrap_or_default(), lang),
+        ExplainView::Values => e.value_weighted(layer, head, lang).ok_or_else(|| missing("values"))?,
+        ExplainView::Rollout => e.rollout(layer, lang).ok_or_else(|| missing("rollout"))?,
+        ExplainView::Depth => {
             let tokens = e.pieces.len();
             for (flag, given) in [("--query", args.query), ("--key", args.key)] {
                 if given.is_some_and(|given| given > tokens) {
@@ -297,20 +297,20 @@ fn figure(args: &Explain, e: &Explanation, [layer, head]: [usize; 2], lang: Lang
                         "{flag} {given}: the text has tokens 1 to {tokens}",
                         "{flag} {given}: テキストのトークンは 1〜{tokens} です"
                     );
-                    return Err(Usage(problem).into());
+                    return Err(UsageError(problem).into());
                 }
             }
             let query = args.query.unwrap_or(tokens) - 1;
             let of = |key: usize| e.products(layer, head, [query, key], lang);
             // Whatever key is asked for, the row of the query says which is looked at most.
             let first = of(0).ok_or_else(|| missing("depth"))?;
-            let Content::Products(row) = &first.content else { unreachable!("products are shown") };
+            let Content::ScoreBreakdown(row) = &first.content else { unreachable!("products are shown") };
             let weight = |key: usize| row.row[key].weight;
             let most = (0..row.row.len()).fold(0, |best, key| if weight(key) > weight(best) { key } else { best });
             let key = args.key.map_or(most, |key| key - 1);
             of(key).ok_or_else(|| {
                 let (key, query) = (key + 1, query + 1);
-                Usage(tr!(
+                UsageError(tr!(
                     "--key {key}: token {query} sees itself and those before it alone; choose 1 to {query}",
                     "--key {key}: トークン {query} が見るのは自分とその前だけです。1〜{query} を指定してください"
                 ))
@@ -320,35 +320,44 @@ fn figure(args: &Explain, e: &Explanation, [layer, head]: [usize; 2], lang: Lang
 }
 
 /// The picture of a translator's attention that is asked for.
-fn figure_of_alignment(args: &Explain, a: &Alignment, [layer, head]: [usize; 2], lang: Lang) -> anyhow::Result<Figure> {
-    Ok(match args.view.unwrap_or(View::Heatmap) {
-        View::Heatmap => a.heatmap(layer, head, lang),
-        View::Lines => a.lines(layer, head, args.threshold(), lang),
-        View::Grid => match args.sort {
+fn alignment_figure(
+    args: &ExplainArgs,
+    a: &Alignment,
+    [layer, head]: [usize; 2],
+    lang: Lang,
+) -> anyhow::Result<Figure> {
+    Ok(match args.view.unwrap_or(ExplainView::Heatmap) {
+        ExplainView::Heatmap => a.heatmap(layer, head, lang),
+        ExplainView::Lines => a.lines(layer, head, args.threshold(), lang),
+        ExplainView::Grid => match args.sort {
             None => a.grid(true, lang),
-            Some(HeadOrder::Place) => a.grid(false, lang),
+            Some(HeadOrder::Layer) => a.grid(false, lang),
             Some(_) => {
                 let problem = tr!(
                     "--sort: a translator's heads can be sorted by how well they align, or by place; the page has more \
                      orders",
                     "--sort: 翻訳モデルのヘッドは対応付けの良さか位置（place）の順に並びます。ほかの順はページ（--html）にあります"
                 );
-                return Err(Usage(problem).into());
+                return Err(UsageError(problem).into());
             }
         },
-        View::Depth | View::Values | View::Rollout | View::Effects | View::Curves => {
+        ExplainView::Depth
+        | ExplainView::Values
+        | ExplainView::Rollout
+        | ExplainView::Effects
+        | ExplainView::Curves => {
             let problem = tr!(
                 "--view: a translator's cross-attention has the views heatmap, lines and grid; `chumoku trace` shows \
                  its numbers",
                 "--view: 翻訳モデルのクロスアテンションには heatmap、lines、grid があります。数値は `chumoku trace` で表示できます"
             );
-            return Err(Usage(problem).into());
+            return Err(UsageError(problem).into());
         }
     })
 }
 
 fn show_explanation(
-    args: &Explain,
+    args: &ExplainArgs,
     explain: &Explainer<'_>,
     explanation: &Explanation,
     place: [usize; 2],
@@ -364,32 +373,32 @@ fn show_explanation(
         None => render(explanation, layer, head, &terminal_options(lang)),
     };
     if !args.without.is_empty() {
-        text += &format!("\n{}\n", explain.without(explanation, &args.without, lang)?);
+        text += &format!("\n{}\n", explain.without_heads(explanation, &args.without, lang)?);
     }
-    let shown = Shown { html: args.html.as_ref(), json: args.json.as_ref(), text: Some(text) };
+    let shown = FigureOutputs { html: args.html.as_ref(), json: args.json.as_ref(), text: Some(text) };
     let page = || Ok(to_html(explanation, place, lang));
-    shown.show(&args.pictures, &picture, page, || to_json(explanation))
+    shown.write_all(&args.pictures, &picture, page, || to_json(explanation))
 }
 
 /// Shows a difference of two texts, heads or models.
 fn compare(
-    args: &Explain,
+    args: &ExplainArgs,
     explain: &Explainer<'_>,
     explanation: &Explanation,
     place: [usize; 2],
     lang: Lang,
 ) -> anyhow::Result<ExitCode> {
-    if args.view.is_some_and(|view| view != View::Heatmap) {
+    if args.view.is_some_and(|view| view != ExplainView::Heatmap) {
         let problem = tr!("--view: a difference is shown as a heatmap", "--view: 差は heatmap だけで表示できます");
-        return Err(Usage(problem).into());
+        return Err(UsageError(problem).into());
     }
     let reads_pairs = explain.model.reads_pairs();
     // What stands beside the text stands beside the other too.
-    let given = explanation.given();
+    let given = explanation.full_row();
     let text = match &args.compare_text {
         None => given.as_str().into(),
         Some(line) => {
-            let other = pairs::of_line("--compare-text", line, reads_pairs)?;
+            let other = pairs::from_line("--compare-text", line, reads_pairs)?;
             let cells: Vec<&str> = explanation.columns.iter().map(|column| column.value.as_str()).collect();
             if cells.is_empty() { other } else { row::join(&other, &cells).into() }
         }
@@ -398,21 +407,22 @@ fn compare(
     let other = match &args.compare_model {
         None => explain.explain(text)?,
         Some(folder) => {
-            let (model, name) = (Model::load(folder, args.precision)?, model_name(folder));
+            let (model, name) = (AttentionModel::load(folder, args.precision)?, model_name(folder));
             if model.reads_pairs() != reads_pairs {
                 let problem = tr!(
                     "--compare-model: {name} does not read as many texts at a time as the model; name one that does",
                     "--compare-model: {name} が一度に読むテキストの数が異なります。同じ数を読むモデルを指定してください"
                 );
-                return Err(Usage(problem).into());
+                return Err(UsageError(problem).into());
             }
-            let names = |columns: &[SideColumn]| columns.iter().map(|column| column.name.clone()).collect::<Vec<_>>();
+            let names =
+                |columns: &[FeatureColumn]| columns.iter().map(|column| column.name.clone()).collect::<Vec<_>>();
             if names(model.columns()) != names(explain.model.columns()) {
                 let problem = tr!(
                     "--compare-model: {name} does not read the same columns beside the text; name one that does",
                     "--compare-model: {name} が読むテキスト以外の列が異なります。同じ列を読むモデルを指定してください"
                 );
-                return Err(Usage(problem).into());
+                return Err(UsageError(problem).into());
             }
             let (target, method, label) = (args.target.as_deref(), args.method, args.of_label.as_deref());
             Explainer { model: &model, target, name, method, label }.explain(text)?
@@ -424,7 +434,7 @@ fn compare(
             "--compare-model: {} は再帰型ネットワークで、比べるアテンションがありません。トランスフォーマーを指定してください",
             other.model
         );
-        return Err(Usage(problem).into());
+        return Err(UsageError(problem).into());
     }
     let [layer, head] = args.compare_head.unwrap_or(place);
     if layer >= other.layers || head >= other.heads {
@@ -437,17 +447,21 @@ fn compare(
             other.layers,
             other.heads
         );
-        return Err(Usage(problem).into());
+        return Err(UsageError(problem).into());
     }
     let of = |lang| explanation.difference(place, &other, [layer, head], lang);
     let figure = of(lang)?;
     let page = || Ok(figures_to_html(&figure.title, &[[of(Lang::En)?, of(Lang::Ja)?]], lang));
-    let shown = Shown { html: args.html.as_ref(), json: args.json.as_ref(), text: None };
-    shown.show(&args.pictures, &figure, page, || figure.to_json())
+    let shown = FigureOutputs { html: args.html.as_ref(), json: args.json.as_ref(), text: None };
+    shown.write_all(&args.pictures, &figure, page, || figure.to_json())
 }
 
 /// The numbers on standard output where they are asked for there, else the text, with the numbers in a file if one is named.
-fn show(args: &Explain, json: &serde_json::Value, text: impl FnOnce() -> String) -> anyhow::Result<ExitCode> {
+fn print_json_or_text(
+    args: &ExplainArgs,
+    json: &serde_json::Value,
+    text: impl FnOnce() -> String,
+) -> anyhow::Result<ExitCode> {
     match &args.json {
         Some(path) if path.is_standard_output() => writeln!(stdout(), "{json}")?,
         other => {

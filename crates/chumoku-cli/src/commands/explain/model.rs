@@ -1,16 +1,16 @@
 //! A model whose self-attention is explained, and what it says with heads switched off.
 
-use crate::Usage;
+use crate::UsageError;
 use crate::args::{Method, Precision};
 use crate::commands::load;
-use chumoku::{ModelKind, SideColumn, TextClassifier, TextEmbedder, TextGenerator, pair, read_model_folder, tr};
+use chumoku::{FeatureColumn, ModelKind, TextClassifier, TextEmbedder, TextGenerator, pair, read_model_folder, tr};
 use chumoku_view::{Explanation, Lang};
 use std::borrow::Cow;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Names heads as `--without` does.
-pub(super) fn named(heads: &[[usize; 2]], lang: Lang) -> String {
+pub(super) fn head_names(heads: &[[usize; 2]], lang: Lang) -> String {
     let names: Vec<String> = heads.iter().map(|[layer, head]| format!("{}.{}", layer + 1, head + 1)).collect();
     match (lang, names.len()) {
         (Lang::En, 1) => format!("head {}", names[0]),
@@ -23,8 +23,8 @@ pub(super) fn named(heads: &[[usize; 2]], lang: Lang) -> String {
 ///
 /// # Errors
 /// If it is none, or no model.
-pub(crate) fn with_attention(folder: &Path) -> anyhow::Result<ModelKind> {
-    let kind = ModelKind::of(folder)?;
+pub(crate) fn require_attention(folder: &Path) -> anyhow::Result<ModelKind> {
+    let kind = ModelKind::from_folder(folder)?;
     let folder = folder.display();
     let problem = match kind {
         ModelKind::Ngrams => tr!(
@@ -36,58 +36,58 @@ pub(crate) fn with_attention(folder: &Path) -> anyhow::Result<ModelKind> {
         ModelKind::Tagger => tr!("{folder}: this is {}", "{folder}: このモデルは{}です", kind.describe()),
         _ => return Ok(kind),
     };
-    Err(Usage(problem).into())
+    Err(UsageError(problem).into())
 }
 
 /// A model whose self-attention is explained.
-pub(super) enum Model {
+pub(super) enum AttentionModel {
     Classifier(&'static TextClassifier),
     Generator(&'static TextGenerator),
     Encoder(&'static TextEmbedder),
 }
 
-impl Model {
-    pub(super) fn load(folder: &Path, precision: Option<Precision>) -> anyhow::Result<Model> {
-        read_model_folder(folder, || Model::load_once(folder, precision))
+impl AttentionModel {
+    pub(super) fn load(folder: &Path, precision: Option<Precision>) -> anyhow::Result<AttentionModel> {
+        read_model_folder(folder, || AttentionModel::load_once(folder, precision))
     }
 
-    fn load_once(folder: &Path, precision: Option<Precision>) -> anyhow::Result<Model> {
-        Ok(match with_attention(folder)? {
-            ModelKind::LanguageModel => Model::Generator(load::generator(folder, precision)?),
-            ModelKind::Encoder => Model::Encoder(load::embedder(folder, precision)?),
+    fn load_once(folder: &Path, precision: Option<Precision>) -> anyhow::Result<AttentionModel> {
+        Ok(match require_attention(folder)? {
+            ModelKind::LanguageModel => AttentionModel::Generator(load::generator(folder, precision)?),
+            ModelKind::Encoder => AttentionModel::Encoder(load::embedder(folder, precision)?),
             ModelKind::Translator => {
                 let problem = tr!(
                     "{}: expected a classifier, a language model or an encoder, found a translator",
                     "{}: 分類モデル、言語モデル、エンコーダーのいずれかが必要ですが、翻訳モデルです",
                     folder.display()
                 );
-                return Err(Usage(problem).into());
+                return Err(UsageError(problem).into());
             }
             // Says what is wrong with a model of another kind.
-            _ => Model::Classifier(load::classifier(folder, precision)?),
+            _ => AttentionModel::Classifier(load::classifier(folder, precision)?),
         })
     }
 }
 
-impl Model {
+impl AttentionModel {
     fn kind(&self) -> ModelKind {
         match self {
-            Model::Classifier(_) => ModelKind::Classifier,
-            Model::Generator(_) => ModelKind::LanguageModel,
-            Model::Encoder(_) => ModelKind::Encoder,
+            AttentionModel::Classifier(_) => ModelKind::Classifier,
+            AttentionModel::Generator(_) => ModelKind::LanguageModel,
+            AttentionModel::Encoder(_) => ModelKind::Encoder,
         }
     }
 
     /// Whether texts are pairs.
     pub(super) fn reads_pairs(&self) -> bool {
-        matches!(self, Model::Classifier(model) if model.config().reads_pairs())
+        matches!(self, AttentionModel::Classifier(model) if model.config().reads_pairs())
     }
 
     /// The columns beside the text that it reads.
-    pub(super) fn columns(&self) -> &[SideColumn] {
+    pub(super) fn columns(&self) -> &[FeatureColumn] {
         match self {
-            Model::Classifier(model) => model.config().columns(),
-            Model::Generator(_) | Model::Encoder(_) => &[],
+            AttentionModel::Classifier(model) => model.config().columns(),
+            AttentionModel::Generator(_) | AttentionModel::Encoder(_) => &[],
         }
     }
 
@@ -97,15 +97,15 @@ impl Model {
         text: &'a str,
         target: Option<&'a str>,
     ) -> anyhow::Result<(Cow<'a, str>, Option<&'a str>)> {
-        if let Model::Encoder(_) = self {
+        if let AttentionModel::Encoder(_) = self {
             return Ok((text.into(), target));
         }
-        Ok((with_second(text, target, self.reads_pairs(), self.kind())?, None))
+        Ok((join_second_text(text, target, self.reads_pairs(), self.kind())?, None))
     }
 }
 
 /// The text to explain, of a model of pairs both texts as one: the second is that of `--target`.
-pub(super) fn with_second<'a>(
+pub(super) fn join_second_text<'a>(
     text: &'a str,
     target: Option<&str>,
     reads_pairs: bool,
@@ -130,12 +130,12 @@ pub(super) fn with_second<'a>(
             kind.describe()
         ),
     };
-    Err(Usage(problem).into())
+    Err(UsageError(problem).into())
 }
 
 /// A model, and what it is called.
 pub(super) struct Explainer<'a> {
-    pub(super) model: &'a Model,
+    pub(super) model: &'a AttentionModel,
     /// What an encoder holds a text against, if not itself.
     pub(super) target: Option<&'a str>,
     pub(super) name: String,
@@ -146,11 +146,11 @@ pub(super) struct Explainer<'a> {
 }
 
 /// That a model has no integrated gradients.
-pub(super) fn check_method(method: Method, kind: ModelKind) -> Result<(), Usage> {
+pub(super) fn check_method(method: Method, kind: ModelKind) -> Result<(), UsageError> {
     if method == Method::LeaveOneOut || kind == ModelKind::Classifier {
         return Ok(());
     }
-    Err(Usage(tr!(
+    Err(UsageError(tr!(
         "--method {}: for a classifier with a network; this model is {}; leave --method out",
         "--method {}: ネットワークを持つ分類モデルで使えます。このモデルは{}です。--method を外してください",
         "integrated-gradients",
@@ -159,11 +159,11 @@ pub(super) fn check_method(method: Method, kind: ModelKind) -> Result<(), Usage>
 }
 
 /// That a model does not give a text any number of labels.
-pub(super) fn check_label(label: Option<&str>, kind: ModelKind) -> Result<(), Usage> {
+pub(super) fn check_label(label: Option<&str>, kind: ModelKind) -> Result<(), UsageError> {
     if label.is_none() || matches!(kind, ModelKind::Classifier | ModelKind::Ngrams) {
         return Ok(());
     }
-    Err(Usage(tr!(
+    Err(UsageError(tr!(
         "--of-label: for a model that gives a text any number of labels; this model is {}; leave --of-label out",
         "--of-label: 複数のラベルを答えるモデルで使えます。このモデルは{}です。--of-label を外してください",
         kind.describe()
@@ -174,31 +174,32 @@ impl Explainer<'_> {
     pub(super) fn explain(&self, text: &str) -> anyhow::Result<Explanation> {
         check_method(self.method, self.model.kind())?;
         Ok(match self.model {
-            Model::Classifier(model) => {
-                let mut progress = LeftOut::new();
+            AttentionModel::Classifier(model) => {
+                let mut progress = ExplainProgress::new();
                 let asked = (self.method.into(), self.label);
                 model.explain_label(text, &self.name, asked, &mut |done, all| progress.show(done, all))?
             }
-            Model::Generator(model) => model.explain(text, &self.name)?,
-            Model::Encoder(model) => model.explain(text, self.target, &self.name)?,
+            AttentionModel::Generator(model) => model.explain(text, &self.name)?,
+            AttentionModel::Encoder(model) => model.explain(text, self.target, &self.name)?,
         })
     }
 
     /// What is predicted with heads switched off, in a sentence.
-    pub(super) fn without(&self, e: &Explanation, heads: &[[usize; 2]], lang: Lang) -> anyhow::Result<String> {
+    pub(super) fn without_heads(&self, e: &Explanation, heads: &[[usize; 2]], lang: Lang) -> anyhow::Result<String> {
         // Of a classifier with n-grams the network by itself, which is what has heads; then the whole.
         let found = match self.model {
-            Model::Classifier(model) => {
-                let prediction = model.predict_without(&[&e.given()], heads)?.remove(0);
+            AttentionModel::Classifier(model) => {
+                let prediction = model.predict_without_heads(&[&e.full_row()], heads)?.remove(0);
                 let labels = model.labels();
                 let class = |label: &str| labels.iter().position(|other| other == label);
-                let changed = |whose, from: &str, to: usize, before: Option<f32>, p: &dyn Fn(usize) -> f32| Changed {
-                    whose,
-                    label: from.to_owned(),
-                    before: before.unwrap_or(f32::NAN),
-                    after: class(from).map_or(f32::NAN, p),
-                    instead: (labels[to].clone(), p(to)),
-                };
+                let changed =
+                    |whose, from: &str, to: usize, before: Option<f32>, p: &dyn Fn(usize) -> f32| PredictionChange {
+                        prefix: whose,
+                        label: from.to_owned(),
+                        before: before.unwrap_or(f32::NAN),
+                        after: class(from).map_or(f32::NAN, p),
+                        instead: (labels[to].clone(), p(to)),
+                    };
                 let before = e.probabilities.iter().find(|p| p.label == e.label).map(|p| p.probability);
                 // A number's threshold is asked about, whatever others say.
                 let to =
@@ -221,16 +222,16 @@ impl Explainer<'_> {
                     }
                 }
             }
-            Model::Encoder(model) => {
+            AttentionModel::Encoder(model) => {
                 let now = model.similarity_without(&e.text, self.target, heads)?;
-                return Ok(without_in_vector(e, now, &named(heads, lang), lang));
+                return Ok(similarity_without_heads(e, now, &head_names(heads, lang), lang));
             }
-            Model::Generator(model) => {
+            AttentionModel::Generator(model) => {
                 let next = model.next_token(&e.text, heads)?;
                 let of = |label: &str| next.iter().find(|(token, _)| token == label).map_or(0.0, |(_, p)| *p);
                 let before = e.probabilities.iter().find(|p| p.label == e.label).map_or(f32::NAN, |p| p.probability);
-                vec![Changed {
-                    whose: "",
+                vec![PredictionChange {
+                    prefix: "",
                     label: e.label.clone(),
                     before,
                     after: of(&e.label),
@@ -238,7 +239,7 @@ impl Explainer<'_> {
                 }]
             }
         };
-        let heads = named(heads, lang);
+        let heads = head_names(heads, lang);
         let first = match lang {
             Lang::En => format!("Without {heads}:"),
             Lang::Ja => format!("{heads}を無効にすると："),
@@ -248,9 +249,9 @@ impl Explainer<'_> {
 }
 
 /// What becomes of a text's likeness, or of its vector.
-fn without_in_vector(e: &Explanation, now: f32, heads: &str, lang: Lang) -> String {
+fn similarity_without_heads(e: &Explanation, now: f32, heads: &str, lang: Lang) -> String {
     let before = e.similarity.unwrap_or(f32::NAN);
-    match (lang, e.is_against_itself()) {
+    match (lang, e.is_compared_with_itself()) {
         (Lang::En, false) => format!("Without {heads}: the cosine similarity goes from {before:.4} to {now:.4}."),
         (Lang::En, true) => format!("Without {heads}: the cosine of the vector with that of all heads is {now:.4}."),
         (Lang::Ja, false) => {
@@ -263,8 +264,8 @@ fn without_in_vector(e: &Explanation, now: f32, heads: &str, lang: Lang) -> Stri
 }
 
 /// What becomes of a prediction.
-struct Changed {
-    whose: &'static str,
+struct PredictionChange {
+    prefix: &'static str,
     label: String,
     before: f32,
     after: f32,
@@ -272,10 +273,10 @@ struct Changed {
     instead: (String, f32),
 }
 
-impl Changed {
+impl PredictionChange {
     /// In a line or two, so that an ordinary label fits a narrow terminal.
     fn to_text(&self, lang: Lang) -> String {
-        let Changed { whose, label, before, after, instead: (other, now) } = self;
+        let PredictionChange { prefix: whose, label, before, after, instead: (other, now) } = self;
         let [before, after, now] = [before, after, now].map(|p| 100.0 * p);
         let first = match lang {
             Lang::En => format!("  {whose}“{label}” goes from {before:.1} % to {after:.1} %"),
@@ -292,18 +293,18 @@ impl Changed {
 }
 
 /// How many words of a long text have been left out so far, or errors explained, on standard error.
-pub(super) struct LeftOut {
+pub(super) struct ExplainProgress {
     last: Instant,
     are_errors: bool,
 }
 
-impl LeftOut {
-    pub(super) fn new() -> LeftOut {
-        LeftOut { last: Instant::now(), are_errors: false }
+impl ExplainProgress {
+    pub(super) fn new() -> ExplainProgress {
+        ExplainProgress { last: Instant::now(), are_errors: false }
     }
 
-    pub(super) fn of_errors() -> LeftOut {
-        LeftOut { are_errors: true, ..LeftOut::new() }
+    pub(super) fn for_errors() -> ExplainProgress {
+        ExplainProgress { are_errors: true, ..ExplainProgress::new() }
     }
 
     pub(super) fn show(&mut self, done: usize, all: usize) {

@@ -1,23 +1,23 @@
 //! `chumoku explain` of an n-gram model: the effect of each word and of each n-gram. It has no attention.
 
-use super::model::with_second;
+use super::model::join_second_text;
 use super::{attention_flag, figure};
 use crate::ExitCode;
-use crate::args::Explain;
-use crate::commands::pictures::{Shown, terminal_options};
+use crate::args::ExplainArgs;
+use crate::commands::pictures::{FigureOutputs, terminal_options};
 use crate::commands::{load, model_name};
 use crate::report::fit;
-use crate::{Usage, harmless};
+use crate::{UsageError, sanitize};
 use chumoku::{ModelKind, NgramEffect, tr};
 use chumoku_view::{Lang, render, to_html, to_json};
 use std::fmt::Write as _;
 
 /// N-grams shown; `--json` has all.
-const SHOWN: usize = 20;
+const MAX_SHOWN: usize = 20;
 
 /// That a flag asks for attention.
-pub(super) fn no_attention(flag: &str) -> Usage {
-    Usage(tr!(
+pub(super) fn no_attention(flag: &str) -> UsageError {
+    UsageError(tr!(
         "{flag}: this is an n-gram model and has no attention to show; the effects of words and n-grams are shown \
              without {flag}, by --view effects and by --json",
         "{flag}: n-gram モデルには表示できるアテンションがありません。単語と n-gram の効果は、{flag} なしの表示、--view effects、--json に\
@@ -25,17 +25,17 @@ pub(super) fn no_attention(flag: &str) -> Usage {
     ))
 }
 
-pub(super) fn run(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &ExplainArgs, text: &str, lang: Lang) -> anyhow::Result<ExitCode> {
     if let Some(flag) = attention_flag(args) {
         return Err(no_attention(flag).into());
     }
     let model = load::ngrams(&args.model, args.precision)?;
-    let text = with_second(text, args.target.as_deref(), model.config().reads_pairs(), ModelKind::Ngrams)?;
-    let text = super::beside_one(&text, model.columns(), args)?;
+    let text = join_second_text(text, args.target.as_deref(), model.config().reads_pairs(), ModelKind::Ngrams)?;
+    let text = super::with_set_columns(&text, model.columns(), args)?;
     let text = text.as_str();
     let label = args.of_label.as_deref();
     let explanation = model.explain_label(text, &model_name(&args.model), label)?;
-    let effects = model.ngram_effects_on(text, label)?;
+    let effects = model.ngram_effects_on_label(text, label)?;
     let mut json = to_json(&explanation);
     json["ngrams"] = serde_json::to_value(&effects)?;
     let picture = figure(args, &explanation, [0, 0], lang)?;
@@ -43,13 +43,13 @@ pub(super) fn run(args: &Explain, text: &str, lang: Lang) -> anyhow::Result<Exit
         Some(_) => picture.to_text(&terminal_options(lang)),
         None => render(&explanation, 0, 0, &terminal_options(lang)) + &table(&explanation.label, &effects),
     };
-    let shown = Shown { html: args.html.as_ref(), json: args.json.as_ref(), text: Some(text) };
-    shown.show(&args.pictures, &picture, || Ok(to_html(&explanation, [0, 0], lang)), || json.clone())
+    let shown = FigureOutputs { html: args.html.as_ref(), json: args.json.as_ref(), text: Some(text) };
+    shown.write_all(&args.pictures, &picture, || Ok(to_html(&explanation, [0, 0], lang)), || json.clone())
 }
 
 /// The strongest n-grams, one a line.
 fn table(label: &str, effects: &[NgramEffect]) -> String {
-    let label = harmless(label);
+    let label = sanitize(label);
     let mut out = tr!(
         "\nN-grams, the strongest first (+ speaks for \"{label}\", - against it)\n",
         "\nn-gram（効果の大きい順。+ は「{label}」に有利、- は不利）\n"
@@ -60,10 +60,10 @@ fn table(label: &str, effects: &[NgramEffect]) -> String {
             "  モデルが知っている n-gram はありません。予測は学習データでのクラスの割合です\n"
         );
     }
-    for effect in effects.iter().take(SHOWN) {
+    for effect in effects.iter().take(MAX_SHOWN) {
         let _ = writeln!(out, "  {:+8.3}  {}", effect.effect, fit(&effect.ngram, 60).trim_end());
     }
-    if let Some(more) = effects.len().checked_sub(SHOWN).filter(|&more| more > 0) {
+    if let Some(more) = effects.len().checked_sub(MAX_SHOWN).filter(|&more| more > 0) {
         out += &tr!("  and {more} more (--json has all)\n", "  ほか {more} 個（すべては --json に）\n");
     }
     out

@@ -1,46 +1,46 @@
 //! `chumoku explain --input --json -`: what each word does, for every row of a file.
 
-use super::model::{Explainer, Model};
-use crate::args::{Explain, Method, Reading};
-use crate::commands::columns::asked_of;
-use crate::commands::predict::Reads;
+use super::model::{AttentionModel, Explainer};
+use crate::args::{ExplainArgs, Method, ReadArgs};
+use crate::commands::columns::required_columns;
+use crate::commands::predict::ModelInputs;
+use crate::commands::row_output::{AnswerFormat, RowAnswers};
 use crate::commands::stream::stream;
-use crate::commands::written::{Answering, Form};
 use crate::commands::{load, model_name, pairs, read_options};
-use crate::{ExitCode, Usage};
-use chumoku::answers::put_text;
-use chumoku::data::{Source, standard_input};
-use chumoku::explain::{number, shorten};
+use crate::{ExitCode, UsageError};
+use chumoku::answers::insert_text;
+use chumoku::data::{RowSource, standard_input};
+use chumoku::explain::{json_number, shorten_numbers};
 use chumoku::{Estimate, ModelKind, NgramClassifier, tr};
 use chumoku_view::Explanation;
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
 /// Strongest n-grams that are given of each text.
-const NGRAMS: usize = 20;
+const MAX_NGRAMS: usize = 20;
 
 /// What is explained row by row.
-enum Explained {
-    Network(Model),
+enum RowModel {
+    Network(AttentionModel),
     Ngrams(&'static NgramClassifier),
 }
 
 /// A file of texts or, where the model `reads_pairs`, of pairs; `-` is standard input.
-pub(super) fn open(reading: &Reading, input: &Path, reads_pairs: bool) -> anyhow::Result<Source> {
+pub(super) fn open_rows(reading: &ReadArgs, input: &Path, reads_pairs: bool) -> anyhow::Result<RowSource> {
     let mut options = read_options(reading, false)?;
     (options.faults_in_place, options.pairs) = (true, reads_pairs);
     let source = match input.as_os_str() == "-" {
-        true => Source::from_reader(Path::new(standard_input()), std::io::stdin(), &options)?,
-        false => Source::open(input, &options)?,
+        true => RowSource::from_reader(Path::new(standard_input()), std::io::stdin(), &options)?,
+        false => RowSource::open(input, &options)?,
     };
     pairs::check_rows(reads_pairs, source.columns().second.is_some())?;
     Ok(source)
 }
 
 /// That objects go to standard output, and no pictures beside them.
-pub(super) fn check(args: &Explain) -> Result<(), Usage> {
-    if args.pictures.any() || args.json.as_ref().is_some_and(|path| !path.is_standard_output()) {
-        return Err(Usage(tr!(
+pub(super) fn check(args: &ExplainArgs) -> Result<(), UsageError> {
+    if args.pictures.is_any_given() || args.json.as_ref().is_some_and(|path| !path.is_standard_output()) {
+        return Err(UsageError(tr!(
             "--json with --input writes one object a row to standard output, and no pictures: give --json - alone",
             "--input と --json の組み合わせは、行ごとに 1 つのオブジェクトを標準出力に書き、図は描きません。--json - だけを指定してください"
         )));
@@ -49,59 +49,55 @@ pub(super) fn check(args: &Explain) -> Result<(), Usage> {
 }
 
 /// How rows are explained, and what the model reads.
-pub(super) fn answering(args: &Explain) -> anyhow::Result<(Answering<'static>, Reads)> {
+pub(super) fn row_explainer(args: &ExplainArgs) -> anyhow::Result<(RowAnswers<'static>, ModelInputs)> {
     check(args)?;
-    let model = match ModelKind::of(&args.model)? {
-        ModelKind::Ngrams => Explained::Ngrams(load::ngrams(&args.model, args.precision)?),
+    let model = match ModelKind::from_folder(&args.model)? {
+        ModelKind::Ngrams => RowModel::Ngrams(load::ngrams(&args.model, args.precision)?),
         ModelKind::Translator => {
             let problem = tr!(
                 "--input with --json: translations are explained one by one, or as pictures; leave --json out, or give one text",
                 "--input と --json: 訳文の説明は 1 文ずつか、図だけです。--json を外すか、テキストを 1 つ指定してください"
             );
-            return Err(Usage(problem).into());
+            return Err(UsageError(problem).into());
         }
-        _ => Explained::Network(Model::load(&args.model, args.precision)?),
+        _ => RowModel::Network(AttentionModel::load(&args.model, args.precision)?),
     };
     let reads_pairs = match &model {
-        Explained::Network(model) => model.reads_pairs(),
-        Explained::Ngrams(model) => model.config().reads_pairs(),
+        RowModel::Network(model) => model.reads_pairs(),
+        RowModel::Ngrams(model) => model.config().reads_pairs(),
     };
     let columns = match &model {
-        Explained::Network(model) => model.columns(),
-        Explained::Ngrams(model) => model.columns(),
+        RowModel::Network(model) => model.columns(),
+        RowModel::Ngrams(model) => model.columns(),
     };
-    let reads = Reads { pairs: reads_pairs, beside: asked_of(columns, &args.set)? };
+    let reads = ModelInputs { pairs: reads_pairs, feature_columns: required_columns(columns, &args.set)? };
     let (name, method, label) = (model_name(&args.model), args.method, args.of_label.clone());
     let unanswered = Map::from_iter([("label".to_owned(), Value::Null), ("words".to_owned(), Value::Null)]);
     let answer = move |texts: &[&str]| {
         let asked = (name.as_str(), method, label.as_deref());
         texts.iter().map(|text| Ok(vec![explain(&model, asked, text)?])).collect()
     };
-    Ok((Answering { form: Form::Objects { unanswered }, answer: Box::new(answer) }, reads))
+    Ok((RowAnswers { form: AnswerFormat::Objects { unanswered }, answer: Box::new(answer) }, reads))
 }
 
 /// One object a row on standard output, in the order of the file.
-pub(super) fn run(args: &Explain, input: &Path) -> anyhow::Result<ExitCode> {
-    let (answering, reads) = answering(args)?;
-    let reading = Reading { beside: reads.beside, ..args.reading.clone() };
-    stream(open(&reading, input, reads.pairs)?, answering.form, false, answering.answer)
+pub(super) fn run(args: &ExplainArgs, input: &Path) -> anyhow::Result<ExitCode> {
+    let (answering, reads) = row_explainer(args)?;
+    let reading = ReadArgs { feature_columns: reads.feature_columns, ..args.reading.clone() };
+    stream(open_rows(&reading, input, reads.pairs)?, answering.form, false, answering.answer)
 }
 
-fn explain(
-    model: &Explained,
-    (name, method, label): (&str, Method, Option<&str>),
-    text: &str,
-) -> anyhow::Result<Value> {
+fn explain(model: &RowModel, (name, method, label): (&str, Method, Option<&str>), text: &str) -> anyhow::Result<Value> {
     match model {
-        Explained::Network(model) => {
+        RowModel::Network(model) => {
             let explainer = Explainer { model, target: None, name: name.to_owned(), method, label };
             let explanation = explainer.explain(text)?;
             Ok(object(text, &explanation).into())
         }
-        Explained::Ngrams(model) => {
+        RowModel::Ngrams(model) => {
             let mut found = object(text, &model.explain_label(text, name, label)?);
-            let mut effects = model.ngram_effects_on(text, label)?;
-            effects.truncate(NGRAMS);
+            let mut effects = model.ngram_effects_on_label(text, label)?;
+            effects.truncate(MAX_NGRAMS);
             found.insert("ngrams".into(), serde_json::to_value(effects)?);
             Ok(found.into())
         }
@@ -111,17 +107,17 @@ fn explain(
 /// What was predicted, and what each word does to it; no attention, which is large.
 fn object(text: &str, e: &Explanation) -> Map<String, Value> {
     let mut found = Map::new();
-    put_text(&mut found, text);
+    insert_text(&mut found, text);
     found.insert("label".into(), e.label.as_str().into());
     if let Some(p) = e.probabilities.iter().find(|p| p.label == e.label) {
-        found.insert("probability".into(), number(p.probability));
+        found.insert("probability".into(), json_number(p.probability));
     }
     if let Some([score, low, high]) = e.number.map(Estimate::rounded) {
         found.insert("number".into(), json!({ "score": score, "low": low, "high": high }));
     }
     let effect = |text: &str, own: f32, whole: Option<f32>| match whole {
-        None => json!({ "text": text, "effect": number(own) }),
-        Some(whole) => json!({ "text": text, "effect": number(own), "whole": number(whole) }),
+        None => json!({ "text": text, "effect": json_number(own) }),
+        Some(whole) => json!({ "text": text, "effect": json_number(own), "whole": json_number(whole) }),
     };
     let whole = e.attribution.whole.as_deref();
     let words = e.words.iter().zip(&e.attribution.scores).enumerate().filter(|(_, (word, _))| !word.special);
@@ -130,12 +126,18 @@ fn object(text: &str, e: &Explanation) -> Map<String, Value> {
     let beyond = e.attribution.beyond.iter().map(|word| effect(&word.text, word.score, word.whole));
     found.insert("words".into(), read.chain(beyond).collect());
     if !e.columns.is_empty() {
-        found.insert("columns".into(), shorten(serde_json::to_value(&e.columns).expect("columns are plain data")));
+        found.insert(
+            "columns".into(),
+            shorten_numbers(serde_json::to_value(&e.columns).expect("columns are plain data")),
+        );
     }
     found.insert("method".into(), e.attribution.method.as_str().into());
     found.insert("unit".into(), e.attribution.unit.as_str().into());
     if let Some(integral) = e.attribution.integral {
-        found.insert("integral".into(), shorten(serde_json::to_value(integral).expect("numbers are plain data")));
+        found.insert(
+            "integral".into(),
+            shorten_numbers(serde_json::to_value(integral).expect("numbers are plain data")),
+        );
     }
     found
 }

@@ -9,7 +9,7 @@ mod model;
 mod training;
 
 use crate::ExitCode;
-use crate::args::Info;
+use crate::args::InfoArgs;
 use crate::threads::physical_cores;
 use chumoku::tr;
 use chumoku_kernels::system::processor_name;
@@ -27,7 +27,7 @@ fn processor() -> String {
     processor_name().unwrap_or_else(|| std::env::consts::ARCH.to_owned())
 }
 
-pub(crate) fn run(args: &Info) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<ExitCode> {
     if let Some(folder) = args.model.as_ref().filter(|_| args.report) {
         return training::run(folder);
     }

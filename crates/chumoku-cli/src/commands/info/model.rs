@@ -1,57 +1,57 @@
 //! What a model folder holds: its task, what it reads, its sizes, and how good it was when it was trained.
 
-use crate::progress::count;
+use crate::progress::pluralize;
 use crate::report::wrap;
-use crate::{ExitCode, harmless};
-use chumoku::data::thousands;
+use crate::{ExitCode, sanitize};
+use chumoku::data::format_thousands;
 use chumoku::hierarchy::Hierarchy;
 use chumoku::lang::lang;
-use chumoku::nn::{BodyConfig, EncoderConfig};
+use chumoku::nn::{BackboneConfig, EncoderConfig};
 use chumoku::train::{network_name, network_sizes};
 use chumoku::{
-    Caution, ModelKind, NgramClassifier, Problem, SideColumn, TextClassifier, TextEmbedder, TextGenerator, TextTagger,
-    TextTranslator, model_file, read_model_folder, tr,
+    AbstentionCalibration, FeatureColumn, ModelKind, NgramClassifier, PredictionTarget, TextClassifier, TextEmbedder,
+    TextGenerator, TextTagger, TextTranslator, model_file, read_model_folder, tr,
 };
 use serde_json::{Map, Value, json};
 use std::io::{Write, stdout};
 use std::path::Path;
 
 /// Shares of right answers that `--abstain` is asked for.
-const SHARES: [f64; 5] = [0.8, 0.9, 0.95, 0.98, 0.99];
+const ABSTAIN_LEVELS: [f64; 5] = [0.8, 0.9, 0.95, 0.98, 0.99];
 /// Classes that are named.
-const NAMED: usize = 8;
+const MAX_NAMED: usize = 8;
 const WIDTH: usize = 80;
 /// Columns of the names in front.
-const NAME: usize = 14;
+const NAME_WIDTH: usize = 14;
 
 /// Lines for people, and what they say for programs.
 #[derive(Default)]
-struct About {
+struct ModelInfo {
     lines: Vec<(&'static str, String)>,
     json: Map<String, Value>,
 }
 
 pub(super) fn run(folder: &Path, as_json: bool) -> anyhow::Result<ExitCode> {
-    let about = read_model_folder(folder, || About::of(folder))?;
+    let about = read_model_folder(folder, || ModelInfo::from_folder(folder))?;
     let mut out = stdout().lock();
     if as_json {
         writeln!(out, "{}", Value::Object(about.json))?;
         return Ok(ExitCode::SUCCESS);
     }
     for (name, text) in &about.lines {
-        let name = crate::report::fit(name, NAME - 1);
-        for (i, line) in wrap(text, WIDTH - NAME).lines().enumerate() {
+        let name = crate::report::fit(name, NAME_WIDTH - 1);
+        for (i, line) in wrap(text, WIDTH - NAME_WIDTH).lines().enumerate() {
             let before = if i == 0 { name.as_str() } else { "" };
-            writeln!(out, "{}", format!("{} {line}", crate::report::fit(before, NAME - 1)).trim_end())?;
+            writeln!(out, "{}", format!("{} {line}", crate::report::fit(before, NAME_WIDTH - 1)).trim_end())?;
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-impl About {
-    fn of(folder: &Path) -> chumoku::Result<About> {
-        let kind = ModelKind::of(folder)?;
-        let mut about = About::default();
+impl ModelInfo {
+    fn from_folder(folder: &Path) -> chumoku::Result<ModelInfo> {
+        let kind = ModelKind::from_folder(folder)?;
+        let mut about = ModelInfo::default();
         about.json.insert("folder".into(), json!(folder.display().to_string()));
         match kind {
             ModelKind::Classifier => about.classifier(&TextClassifier::load(folder)?),
@@ -62,7 +62,7 @@ impl About {
             // Says what is wrong with a model of another kind.
             _ => about.embedder(&TextEmbedder::load(folder, None)?),
         }
-        about.trained(folder);
+        about.training(folder);
         about.files(folder);
         Ok(about)
     }
@@ -87,22 +87,22 @@ impl About {
     /// The classes or labels, by name as far as there is room.
     fn labels(&mut self, labels: &[String]) {
         self.put("labels", labels);
-        let shown: Vec<String> = labels.iter().take(NAMED).map(|label| harmless(label)).collect();
-        let more = if labels.len() > NAMED { lang().pick(", …", "、…") } else { "" };
+        let shown: Vec<String> = labels.iter().take(MAX_NAMED).map(|label| sanitize(label)).collect();
+        let more = if labels.len() > MAX_NAMED { lang().pick(", …", "、…") } else { "" };
         self.line(["labels", "ラベル"], shown.join(lang().pick(", ", "、")) + more);
     }
 
     fn levels(&mut self, tree: Option<&Hierarchy>) {
         let Some(tree) = tree else { return };
         self.put("levels", tree.depth());
-        let (levels, nodes) = (tree.depth(), thousands(tree.nodes().len()));
+        let (levels, nodes) = (tree.depth(), format_thousands(tree.nodes().len()));
         self.line(
             ["levels", "階層"],
             tr!("a tree of {levels} levels and {nodes} nodes", "{levels} 段、節は {nodes} 個"),
         );
     }
 
-    fn reads(&mut self, pairs: bool, columns: &[SideColumn]) {
+    fn reads(&mut self, pairs: bool, columns: &[FeatureColumn]) {
         self.put("pairs", pairs);
         let what = if pairs {
             lang().pick("pairs of texts", "2 つのテキストの組")
@@ -111,7 +111,7 @@ impl About {
         };
         let names: Vec<Value> = columns.iter().map(|column| json!(column.name)).collect();
         self.put("columns", names);
-        let columns: Vec<String> = columns.iter().map(SideColumn::describe).collect();
+        let columns: Vec<String> = columns.iter().map(FeatureColumn::describe).collect();
         let beside = match columns.is_empty() {
             true => String::new(),
             false => tr!("; columns {}", "。列: {}", columns.join(lang().pick(", ", "、"))),
@@ -119,10 +119,10 @@ impl About {
         self.line(["reads", "入力"], format!("{what}{beside}"));
     }
 
-    fn network(&mut self, body: &BodyConfig, parameters: usize) {
-        let (name, sizes) = (network_name(body.network()), network_sizes(body, lang()));
-        self.put("network", json!({ "sizes": body.sizes(), "parameters": parameters }));
-        let parameters = thousands(parameters);
+    fn network(&mut self, body: &BackboneConfig, parameters: usize) {
+        let (name, sizes) = (network_name(body.kind()), network_sizes(body, lang()));
+        self.put("network", json!({ "sizes": body.describe(), "parameters": parameters }));
+        let parameters = format_thousands(parameters);
         self.line(
             ["network", "ネットワーク"],
             tr!("{name}, {sizes}: {parameters} parameters", "{name}、{sizes}、パラメータ {parameters}"),
@@ -130,13 +130,13 @@ impl About {
     }
 
     fn transformer(&mut self, encoder: &EncoderConfig, parameters: usize) {
-        self.network(&BodyConfig::Transformer(encoder.clone()), parameters);
+        self.network(&BackboneConfig::Transformer(encoder.clone()), parameters);
     }
 
     fn tokens(&mut self, vocabulary: usize, most: usize) {
         self.put("vocabulary", vocabulary);
         self.put("max_tokens", most);
-        let [vocabulary, most] = [vocabulary, most].map(thousands);
+        let [vocabulary, most] = [vocabulary, most].map(format_thousands);
         self.line(
             ["tokens", "トークン"],
             tr!("{vocabulary} different ones, up to {most} at a time", "語彙 {vocabulary}、一度に {most} まで"),
@@ -149,15 +149,15 @@ impl About {
     }
 
     /// What `--abstain` can promise.
-    fn caution(&mut self, caution: Option<&Caution>) {
+    fn abstention(&mut self, caution: Option<&AbstentionCalibration>) {
         let Some(caution) = caution.filter(|caution| !caution.steps.is_empty()) else { return };
         let can = |share: &f64| match caution.levels.is_empty() {
-            true => caution.step(*share).is_some(),
-            false => caution.level_steps(*share).iter().any(Option::is_some),
+            true => caution.threshold_for(*share).is_some(),
+            false => caution.level_thresholds(*share).iter().any(Option::is_some),
         };
-        let shares: Vec<f64> = SHARES.into_iter().filter(can).collect();
+        let shares: Vec<f64> = ABSTAIN_LEVELS.into_iter().filter(can).collect();
         self.put("abstain", shares.clone());
-        let rows = thousands(caution.rows);
+        let rows = format_thousands(caution.rows);
         let text = match shares.is_empty() {
             true => tr!(
                 "nothing can be promised: {rows} validation rows are too few",
@@ -176,13 +176,13 @@ impl About {
     }
 
     /// What a predictor tells of a text, and the names and the tree of its classes or labels.
-    fn problem(
+    fn objective(
         &mut self,
-        (problem, labels, tree): (&Problem, &[String], Option<&Hierarchy>),
+        (problem, labels, tree): (&PredictionTarget, &[String], Option<&Hierarchy>),
         version: &str,
         is_alone: bool,
     ) {
-        let n = thousands(labels.len());
+        let n = format_thousands(labels.len());
         let by = if is_alone { lang().pick(", by n-grams alone", "（n-gram のみ）") } else { "" };
         if let Some(number) = problem.number() {
             let [least, most] = number.scale.range;
@@ -210,15 +210,15 @@ impl About {
 
     fn classifier(&mut self, model: &TextClassifier) {
         let config = model.config();
-        let told = (&config.problem, &config.labels[..], config.hierarchy.as_ref());
-        self.problem(told, &config.chumoku_version, false);
+        let told = (&config.target, &config.labels[..], config.hierarchy.as_ref());
+        self.objective(told, &config.chumoku_version, false);
         self.reads(config.reads_pairs(), config.columns());
         self.network(&config.model.body, model.num_parameters());
         self.tokens(config.model.vocab_size, config.max_tokens());
         if let Some(features) = model.num_features() {
             let share = config.blend.ngrams / (config.blend.attention + config.blend.ngrams).max(f32::MIN_POSITIVE);
-            let features_shown = thousands(features);
-            let beside = match config.problem.is_one_class() {
+            let features_shown = format_thousands(features);
+            let beside = match config.target.is_one_class() {
                 true => tr!(", {:.0} % of the weight", "、重みの {:.0} %", 100.0 * share),
                 false => String::new(),
             };
@@ -226,32 +226,32 @@ impl About {
                 tr!("{features_shown} beside the network{beside}", "ネットワークと並ぶ {features_shown} 個{beside}");
             self.features(features, text);
         }
-        self.caution(config.caution.as_ref());
+        self.abstention(config.abstention.as_ref());
     }
 
     fn ngrams(&mut self, model: &NgramClassifier) {
         let config = model.config();
-        let told = (&config.problem, &config.labels[..], config.hierarchy.as_ref());
-        self.problem(told, &config.chumoku_version, true);
+        let told = (&config.target, &config.labels[..], config.hierarchy.as_ref());
+        self.objective(told, &config.chumoku_version, true);
         self.reads(config.reads_pairs(), model.columns());
-        let features = thousands(model.num_features());
+        let features = format_thousands(model.num_features());
         self.features(model.num_features(), tr!("{features} in a linear model", "{features} 個の線形モデル"));
-        self.caution(config.caution.as_ref());
+        self.abstention(config.abstention.as_ref());
     }
 
     fn tagger(&mut self, model: &TextTagger) {
         let config = model.config();
-        let n = thousands(config.labels.len());
+        let n = format_thousands(config.labels.len());
         let text = match config.each_word {
             true => tr!("one of {n} labels for each word", "単語ごとに {n} 種のラベル"),
             false => {
-                let kinds = count(config.labels.len(), "kind");
+                let kinds = pluralize(config.labels.len(), "kind");
                 tr!("spans of {kinds} in each text", "テキスト中の {n} 種のスパン")
             }
         };
         self.task("tag", &config.chumoku_version, text);
         self.labels(&config.labels);
-        let features = thousands(model.num_features());
+        let features = format_thousands(model.num_features());
         self.features(
             model.num_features(),
             tr!(
@@ -267,7 +267,7 @@ impl About {
 
     fn translator(&mut self, model: &TextTranslator) {
         let config = model.config();
-        let [source, target] = config.names.each_ref().map(|name| harmless(name));
+        let [source, target] = config.names.each_ref().map(|name| sanitize(name));
         let text = tr!("translates from {source} to {target}", "{source} から {target} への翻訳");
         self.task("translate", &config.chumoku_version, text);
         self.transformer(&config.model.encoder, model.num_parameters());
@@ -289,11 +289,11 @@ impl About {
 
     fn embedder(&mut self, model: &TextEmbedder) {
         self.task("embed", "", tr!("a vector for each text (encoder)", "テキストの埋め込み（エンコーダー）"));
-        let [width, limit] = [model.width(), model.limit()].map(thousands);
+        let [width, limit] = [model.width(), model.limit()].map(format_thousands);
         let parameters = model.params().values().len();
         self.put("network", json!({ "width": model.width(), "parameters": parameters }));
         self.put("max_tokens", model.limit());
-        let parameters = thousands(parameters);
+        let parameters = format_thousands(parameters);
         self.line(
             ["network", "ネットワーク"],
             tr!(
@@ -309,7 +309,7 @@ impl About {
     }
 
     /// What `metrics.json` tells of the training, if it is there.
-    fn trained(&mut self, folder: &Path) {
+    fn training(&mut self, folder: &Path) {
         let text = std::fs::read_to_string(model_file(folder, "metrics.json")).unwrap_or_default();
         let Ok(metrics) = serde_json::from_str::<Value>(&text) else {
             if !text.is_empty() {
@@ -324,7 +324,7 @@ impl About {
         let count = |part: &str| counts.and_then(|counts| counts.get(part)).and_then(Value::as_u64);
         if let Some(rows) = count("train") {
             let [train, valid, test] =
-                [rows, count("valid").unwrap_or(0), count("test").unwrap_or(0)].map(|n| thousands(n as usize));
+                [rows, count("valid").unwrap_or(0), count("test").unwrap_or(0)].map(|n| format_thousands(n as usize));
             let seed = &metrics["seed"];
             let text = tr!(
                 "{train} to train on, {valid} to validate, {test} to test; seed {seed}",
@@ -339,7 +339,8 @@ impl About {
                 lang().pick("on the training rows (says nothing)", "学習データ（新しいテキストについては分かりません）")
             }
         };
-        let shown: Vec<String> = figures(&metrics).iter().map(|(_, name, value)| format!("{name} {value}")).collect();
+        let shown: Vec<String> =
+            main_metrics(&metrics).iter().map(|(_, name, value)| format!("{name} {value}")).collect();
         if !shown.is_empty() {
             self.line(["scores", "成績"], tr!("{} {on}", "{}（{on}）", shown.join(lang().pick(", ", "、"))));
         }
@@ -349,7 +350,7 @@ impl About {
             .filter(|key| !metrics[*key].is_null())
             .map(|key| (key.into(), metrics[key].clone()))
             .collect();
-        for (key, ..) in figures(&metrics) {
+        for (key, ..) in main_metrics(&metrics) {
             let value = [&metrics[key], &metrics["scores"][key]].into_iter().find(|value| !value.is_null());
             about.insert(key.into(), value.cloned().unwrap_or_default());
         }
@@ -374,7 +375,7 @@ fn shown_size(bytes: u64) -> String {
 }
 
 /// The figures by which a model of this task is judged: key, name, and value.
-fn figures(metrics: &Value) -> Vec<(&'static str, &'static str, String)> {
+fn main_metrics(metrics: &Value) -> Vec<(&'static str, &'static str, String)> {
     let name = |en, ja| lang().pick(en, ja);
     let all = [
         ("accuracy", name("accuracy", "正解率"), true),

@@ -1,7 +1,7 @@
 //! The whole report of a training, from what its folder holds.
 
 use crate::commands::train::{classify, labels, score};
-use crate::{ExitCode, Usage};
+use crate::{ExitCode, UsageError};
 use chumoku::train::network_name;
 use chumoku::{ModelKind, TextClassifier, tr};
 use serde_json::Value;
@@ -12,16 +12,16 @@ use std::path::Path;
 pub(super) fn run(folder: &Path) -> anyhow::Result<ExitCode> {
     let missing = |name: &str, problem: String| {
         let place = folder.join(name).display().to_string();
-        Usage(tr!(
+        UsageError(tr!(
             "{place}: {problem}; expected what training writes there: train again, or see chumoku eval",
             "{place}: {problem}。学習が書き出すファイルが必要です。学習をやり直すか、chumoku eval を使ってください"
         ))
     };
     let read =
         |name: &str| std::fs::read_to_string(folder.join(name)).map_err(|error| missing(name, error.to_string()));
-    let kind = ModelKind::of(folder)?;
+    let kind = ModelKind::from_folder(folder)?;
     let noun = match kind {
-        ModelKind::Classifier => network_name(TextClassifier::load(folder)?.config().model.body.network()),
+        ModelKind::Classifier => network_name(TextClassifier::load(folder)?.config().model.body.kind()),
         _ => "",
     };
     let told = match kind {

@@ -1,52 +1,52 @@
 //! `chumoku join`: shards as the one file that they are of.
 
 use super::read::ShardFile;
-use crate::args::{Join, Shard};
+use crate::args::{JoinArgs, Shard};
 use crate::output;
-use crate::progress::{count, tell};
-use crate::{ExitCode, Usage};
+use crate::progress::{pluralize, print_status};
+use crate::{ExitCode, UsageError};
 use chumoku::data::DataError;
-use chumoku::lang::wording::joined;
+use chumoku::lang::wording::join_names;
 use chumoku::{sorting, tr};
 use std::io::{BufWriter, Write, stdout};
 
-pub(in crate::commands) fn run(args: &Join) -> anyhow::Result<ExitCode> {
+pub(in crate::commands) fn run(args: &JoinArgs) -> anyhow::Result<ExitCode> {
     let mut shards = args.shards.iter().map(|path| ShardFile::open(path)).collect::<anyhow::Result<Vec<_>>>()?;
-    sorting::by_key(&mut shards, |shard| shard.header.shard.at);
-    check_all_there(&shards)?;
-    check_one_run(&shards)?;
+    sorting::sort_by_key(&mut shards, |shard| shard.header.shard.index);
+    check_complete(&shards)?;
+    check_same_run(&shards)?;
     let (n, rows) = (shards.len(), shards[0].footer.rows);
-    match output::file(&args.out) {
+    match output::output_file(&args.out) {
         Some(path) => {
             let mut out = path.open()?;
-            write(shards, &mut out)?;
+            write_rows(shards, &mut out)?;
             out.commit()?;
         }
         None => {
             let mut out = BufWriter::new(stdout().lock());
-            write(shards, &mut out)?;
+            write_rows(shards, &mut out)?;
             out.flush().map_err(|source| DataError::Write { source })?;
         }
     }
-    let (shards, counted) = (count(n, "shard"), count(rows as usize, "row"));
-    tell(["joined", "結合"], &tr!("{shards}, {counted}", "{n} 個の分割、{rows} 行"));
+    let (shards, counted) = (pluralize(n, "shard"), pluralize(rows as usize, "row"));
+    print_status(["joined", "結合"], &tr!("{shards}, {counted}", "{n} 個の分割、{rows} 行"));
     Ok(ExitCode::SUCCESS)
 }
 
 /// What stands before the rows, then a row of each shard in turn.
-fn write(mut shards: Vec<ShardFile>, out: &mut impl Write) -> anyhow::Result<()> {
+fn write_rows(mut shards: Vec<ShardFile>, out: &mut impl Write) -> anyhow::Result<()> {
     let (rows, n) = (shards[0].footer.rows, shards.len() as u64);
     out.write_all(shards[0].header.head.as_bytes()).map_err(|source| DataError::Write { source })?;
     for row in 0..rows {
         shards[(row % n) as usize].copy_row(out)?;
     }
-    shards.into_iter().try_for_each(ShardFile::check)
+    shards.into_iter().try_for_each(ShardFile::check_rows)
 }
 
 /// Whether every shard is there once.
-fn check_all_there(shards: &[ShardFile]) -> anyhow::Result<()> {
-    let of = shards[0].header.shard.of;
-    if let Some(other) = shards.iter().find(|other| other.header.shard.of != of) {
+fn check_complete(shards: &[ShardFile]) -> anyhow::Result<()> {
+    let of = shards[0].header.shard.count;
+    if let Some(other) = shards.iter().find(|other| other.header.shard.count != of) {
         let problem = tr!(
             "{} is shard {}, {} is shard {}: expected shards of one run, which all say of how many they are",
             "{} は分割 {}、{} は分割 {} です。1 回の実行の分割は、全体の個数が同じでなければなりません",
@@ -55,15 +55,15 @@ fn check_all_there(shards: &[ShardFile]) -> anyhow::Result<()> {
             other.path.display(),
             other.header.shard
         );
-        return Err(Usage(problem).into());
+        return Err(UsageError(problem).into());
     }
     let mut problems = Vec::new();
-    let missing = (1..=of).map(|at| Shard { at, of });
+    let missing = (1..=of).map(|at| Shard { index: at, count: of });
     let missing = missing.filter(|wanted| shards.iter().all(|shard| shard.header.shard != *wanted));
     let missing: Vec<String> = missing.map(|shard| shard.to_string()).collect();
     if let [first, ..] = missing.as_slice() {
         // Of a thousand the first few tell enough.
-        let named = joined(&missing[..missing.len().min(12)]);
+        let named = join_names(&missing[..missing.len().min(12)]);
         let more = missing.len().saturating_sub(12);
         problems.push(match more {
             0 => tr!(
@@ -87,7 +87,7 @@ fn check_all_there(shards: &[ShardFile]) -> anyhow::Result<()> {
         true => Ok(()),
         false => {
             let said = problems.join("; ");
-            Err(Usage(tr!(
+            Err(UsageError(tr!(
                 "not every shard of {of} is there once: {said}",
                 "{of} 個の分割が 1 つずつそろっていません: {said}"
             ))
@@ -97,7 +97,7 @@ fn check_all_there(shards: &[ShardFile]) -> anyhow::Result<()> {
 }
 
 /// Whether all shards are of one run.
-fn check_one_run(shards: &[ShardFile]) -> anyhow::Result<()> {
+fn check_same_run(shards: &[ShardFile]) -> anyhow::Result<()> {
     let first = &shards[0];
     for other in &shards[1..] {
         let (a, b) = (&first.header.run, &other.header.run);
@@ -125,7 +125,7 @@ fn check_one_run(shards: &[ShardFile]) -> anyhow::Result<()> {
                 "{first} and {other} are not of one run: {how}; run `--shard {shard}` again with the same model, data and flags",
                 "{first} と {other} は同じ実行のものではありません: {how}。同じモデル、データ、オプションで `--shard {shard}` をもう一度実行してください"
             );
-            return Err(Usage(problem).into());
+            return Err(UsageError(problem).into());
         }
     }
     Ok(())

@@ -16,29 +16,29 @@ mod read;
 mod write;
 
 pub(super) use join::run;
-pub(super) use write::{Piece, ShardWriter, beside};
+pub(super) use write::{ShardPlan, ShardWriter, load_with_shard};
 
 use crate::args::Shard;
 use chumoku::data::Fingerprint;
 use serde_json::{Map, Value, json};
 
 /// The version of the form.
-const FORM: u64 = 1;
+const FORMAT_VERSION: u64 = 1;
 /// The key of the first line, by which a shard is recognised.
 const KEY: &str = "chumoku_shard";
 
 /// What a shard says of itself before its rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Header {
+struct ShardHeader {
     shard: Shard,
-    run: RunOf,
+    run: ShardRun,
     /// What stands before all rows: the names of the columns, a byte order mark.
     head: String,
 }
 
 /// What the shards of one run have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct RunOf {
+struct ShardRun {
     version: String,
     /// The checksum of the model's folder.
     model: String,
@@ -50,7 +50,7 @@ struct RunOf {
 
 /// What a shard says behind its rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Footer {
+struct ShardFooter {
     /// Rows of the whole input.
     rows: u64,
     /// Those of this shard.
@@ -61,47 +61,52 @@ struct Footer {
     written: String,
 }
 
-impl Header {
+impl ShardHeader {
     fn to_json(&self) -> Value {
-        let Header { shard, run, head } = self;
+        let ShardHeader { shard, run, head } = self;
         json!({
-            KEY: FORM, "shard": shard.at, "of": shard.of, "version": run.version, "model": run.model,
+            KEY: FORMAT_VERSION, "shard": shard.index, "of": shard.count, "version": run.version, "model": run.model,
             "flags": run.flags, "lang": run.lang, "head": head,
         })
     }
 
     /// Nothing, if the line is not that of a shard.
-    fn of(line: &Map<String, Value>) -> Option<Header> {
+    fn from_json(line: &Map<String, Value>) -> Option<ShardHeader> {
         let text = |key: &str| line.get(key)?.as_str().map(str::to_owned);
         let number = |key: &str| usize::try_from(line.get(key)?.as_u64()?).ok();
         let run =
-            RunOf { version: text("version")?, model: text("model")?, flags: text("flags")?, lang: text("lang")? };
-        let shard = Shard { at: number("shard")?, of: number("of")? };
-        let is_one = (1..=shard.of).contains(&shard.at);
-        is_one.then_some(Header { shard, run, head: text("head")? })
+            ShardRun { version: text("version")?, model: text("model")?, flags: text("flags")?, lang: text("lang")? };
+        let shard = Shard { index: number("shard")?, count: number("of")? };
+        let is_one = (1..=shard.count).contains(&shard.index);
+        is_one.then_some(ShardHeader { shard, run, head: text("head")? })
     }
 }
 
-impl Footer {
+impl ShardFooter {
     fn to_json(&self) -> Value {
         json!({ "rows": self.rows, "own": self.own, "input": self.input, "sha256": self.written })
     }
 
-    fn of(line: &Map<String, Value>) -> Option<Footer> {
+    fn from_json(line: &Map<String, Value>) -> Option<ShardFooter> {
         let text = |key: &str| line.get(key)?.as_str().map(str::to_owned);
         let number = |key: &str| line.get(key)?.as_u64();
-        Some(Footer { rows: number("rows")?, own: number("own")?, input: text("input")?, written: text("sha256")? })
+        Some(ShardFooter {
+            rows: number("rows")?,
+            own: number("own")?,
+            input: text("input")?,
+            written: text("sha256")?,
+        })
     }
 }
 
 /// How many of so many rows a shard has.
-fn rows_of(shard: Shard, rows: u64) -> u64 {
-    (rows + shard.of as u64 - shard.at as u64) / shard.of as u64
+fn shard_rows(shard: Shard, rows: u64) -> u64 {
+    (rows + shard.count as u64 - shard.index as u64) / shard.count as u64
 }
 
 /// What was seen of the input, by a run that reads all of it.
 #[derive(Debug, Default)]
-pub(super) struct Input {
+pub(super) struct InputSummary {
     pub(super) rows: u64,
     pub(super) fingerprint: Fingerprint,
 }
@@ -114,10 +119,10 @@ mod tests {
     fn rows_are_divided_without_a_rest() {
         for of in 1..9 {
             for rows in 0..40 {
-                let each = (1..=of).map(|at| rows_of(Shard { at, of }, rows));
+                let each = (1..=of).map(|at| shard_rows(Shard { index: at, count: of }, rows));
                 assert_eq!(each.sum::<u64>(), rows, "{rows} rows in {of}");
                 let counted = |at: usize| (0..rows).filter(|row| row % of as u64 == at as u64 - 1).count() as u64;
-                (1..=of).for_each(|at| assert_eq!(rows_of(Shard { at, of }, rows), counted(at)));
+                (1..=of).for_each(|at| assert_eq!(shard_rows(Shard { index: at, count: of }, rows), counted(at)));
             }
         }
     }

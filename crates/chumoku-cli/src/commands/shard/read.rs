@@ -1,9 +1,9 @@
 //! Reading a shard, which anybody may have written: nothing in it is trusted.
 
-use super::{Footer, Header, KEY, rows_of};
-use crate::Usage;
+use super::{KEY, ShardFooter, ShardHeader, shard_rows};
+use crate::UsageError;
 use chumoku::data::{DataError, Fingerprint};
-use chumoku::lang::system;
+use chumoku::lang::system_message;
 use chumoku::tr;
 use serde_json::{Map, Value};
 use std::collections::VecDeque;
@@ -12,16 +12,16 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 /// Bytes of a line between rows: far more than the lengths of a portion take.
-const LONGEST_LINE: u64 = 64 << 20;
+const MAX_LINE_BYTES: u64 = 64 << 20;
 
 /// Bytes in which a footer is looked for.
-const LONGEST_FOOTER: u64 = 1 << 20;
+const MAX_FOOTER_BYTES: u64 = 1 << 20;
 
 /// A shard, whole as far as lengths tell.
 pub(super) struct ShardFile {
     pub(super) path: PathBuf,
-    pub(super) header: Header,
-    pub(super) footer: Footer,
+    pub(super) header: ShardHeader,
+    pub(super) footer: ShardFooter,
     file: BufReader<File>,
     /// The lengths of the rows of the portion that come next.
     lengths: VecDeque<u64>,
@@ -35,35 +35,35 @@ impl ShardFile {
     /// # Errors
     /// If it cannot be read, is something else, or breaks off.
     pub(super) fn open(path: &Path) -> anyhow::Result<ShardFile> {
-        let file = File::open(path).map_err(|error| unread(path, &error))?;
-        let size = file.metadata().map_err(|error| unread(path, &error))?;
+        let file = File::open(path).map_err(|error| unreadable(path, &error))?;
+        let size = file.metadata().map_err(|error| unreadable(path, &error))?;
         if !size.is_file() {
-            return Err(other(path).into());
+            return Err(not_a_shard(path).into());
         }
         let mut file = BufReader::new(file);
-        let first = line(&mut file).map_err(|error| unread(path, &error))?;
-        let first = first.filter(|line| line.contains_key(KEY)).ok_or_else(|| other(path))?;
-        let header = Header::of(&first).ok_or_else(|| {
-            Usage(tr!(
+        let first = read_line(&mut file).map_err(|error| unreadable(path, &error))?;
+        let first = first.filter(|line| line.contains_key(KEY)).ok_or_else(|| not_a_shard(path))?;
+        let header = ShardHeader::from_json(&first).ok_or_else(|| {
+            UsageError(tr!(
                 "{}: a shard in a form that this version does not know: join it with the version that wrote it",
                 "{}: この版が知らない形式です。書き出した版の chumoku で結合してください",
                 path.display()
             ))
         })?;
-        let begin = file.stream_position().map_err(|error| unread(path, &error))?;
-        let footer = footer(&mut file, size.len()).map_err(|error| unread(path, &error))?;
+        let begin = file.stream_position().map_err(|error| unreadable(path, &error))?;
+        let footer = find_footer(&mut file, size.len()).map_err(|error| unreadable(path, &error))?;
         let footer = match footer {
             Some(footer) => footer,
             // Its end is there, so it was changed on the way.
-            None if ends_whole(&mut file, size.len()).map_err(|error| unread(path, &error))? => {
+            None if ends_with_footer(&mut file, size.len()).map_err(|error| unreadable(path, &error))? => {
                 return Err(damaged(path, &header).into());
             }
-            None => return Err(breaks_off(path, &header).into()),
+            None => return Err(incomplete(path, &header).into()),
         };
-        if footer.own != rows_of(header.shard, footer.rows) {
+        if footer.own != shard_rows(header.shard, footer.rows) {
             return Err(damaged(path, &header).into());
         }
-        file.seek(SeekFrom::Start(begin)).map_err(|error| unread(path, &error))?;
+        file.seek(SeekFrom::Start(begin)).map_err(|error| unreadable(path, &error))?;
         let path = path.to_owned();
         let (lengths, read, buffer) = (VecDeque::new(), Fingerprint::new(), Vec::new());
         Ok(ShardFile { path, header, footer, file, lengths, read, buffer })
@@ -75,14 +75,14 @@ impl ShardFile {
     /// If it cannot be read, there is none, or it cannot be written.
     pub(super) fn copy_row(&mut self, out: &mut impl Write) -> anyhow::Result<()> {
         while self.lengths.is_empty() {
-            let next = line(&mut self.file).map_err(|error| unread(&self.path, &error))?;
-            let lengths = next.as_ref().and_then(lengths).ok_or_else(|| damaged(&self.path, &self.header))?;
+            let next = read_line(&mut self.file).map_err(|error| unreadable(&self.path, &error))?;
+            let lengths = next.as_ref().and_then(row_lengths).ok_or_else(|| damaged(&self.path, &self.header))?;
             self.lengths = lengths.into();
         }
         let length = self.lengths.pop_front().unwrap_or_default();
         self.buffer.clear();
         let read = self.file.by_ref().take(length).read_to_end(&mut self.buffer);
-        if read.map_err(|error| unread(&self.path, &error))? as u64 != length {
+        if read.map_err(|error| unreadable(&self.path, &error))? as u64 != length {
             return Err(damaged(&self.path, &self.header).into());
         }
         self.read.add_bytes(&self.buffer);
@@ -94,7 +94,7 @@ impl ShardFile {
     ///
     /// # Errors
     /// If they were not.
-    pub(super) fn check(self) -> anyhow::Result<()> {
+    pub(super) fn check_rows(self) -> anyhow::Result<()> {
         match self.read.hex() == self.footer.written {
             true => Ok(()),
             false => Err(damaged(&self.path, &self.header).into()),
@@ -103,12 +103,12 @@ impl ShardFile {
 }
 
 /// What stands behind the rows, if all is there.
-fn footer(file: &mut BufReader<File>, size: u64) -> io::Result<Option<Footer>> {
+fn find_footer(file: &mut BufReader<File>, size: u64) -> io::Result<Option<ShardFooter>> {
     loop {
-        let Some(next) = line(file)? else { return Ok(None) };
-        let Some(lengths) = lengths(&next) else {
+        let Some(next) = read_line(file)? else { return Ok(None) };
+        let Some(lengths) = row_lengths(&next) else {
             let is_end = file.fill_buf()?.is_empty();
-            return Ok(Footer::of(&next).filter(|_| is_end));
+            return Ok(ShardFooter::from_json(&next).filter(|_| is_end));
         };
         let sum = lengths.iter().try_fold(0_u64, |sum, &length| sum.checked_add(length));
         let end = sum.and_then(|sum| file.stream_position().ok()?.checked_add(sum)).filter(|&end| end <= size);
@@ -120,54 +120,54 @@ fn footer(file: &mut BufReader<File>, size: u64) -> io::Result<Option<Footer>> {
 }
 
 /// Whether the last line is what stands behind the rows of a whole shard.
-fn ends_whole(file: &mut BufReader<File>, size: u64) -> io::Result<bool> {
+fn ends_with_footer(file: &mut BufReader<File>, size: u64) -> io::Result<bool> {
     let mut end = Vec::new();
-    file.seek(SeekFrom::Start(size.saturating_sub(LONGEST_FOOTER)))?;
-    file.by_ref().take(LONGEST_FOOTER).read_to_end(&mut end)?;
+    file.seek(SeekFrom::Start(size.saturating_sub(MAX_FOOTER_BYTES)))?;
+    file.by_ref().take(MAX_FOOTER_BYTES).read_to_end(&mut end)?;
     if end.last() != Some(&b'\n') {
         return Ok(false);
     }
     let last = end.trim_ascii_end().rsplit(|&byte| byte == b'\n').next().unwrap_or_default();
-    Ok(serde_json::from_slice(last).is_ok_and(|line: Map<String, Value>| Footer::of(&line).is_some()))
+    Ok(serde_json::from_slice(last).is_ok_and(|line: Map<String, Value>| ShardFooter::from_json(&line).is_some()))
 }
 
 /// A line of JSON; nothing, if what comes is none, or at the end.
-fn line(file: &mut BufReader<File>) -> io::Result<Option<Map<String, Value>>> {
+fn read_line(file: &mut BufReader<File>) -> io::Result<Option<Map<String, Value>>> {
     let mut bytes = Vec::new();
-    file.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut bytes)?;
+    file.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut bytes)?;
     // A line without an end may have had more.
     let is_whole = bytes.last() == Some(&b'\n');
     Ok(is_whole.then(|| serde_json::from_slice(&bytes).ok()).flatten())
 }
 
-fn lengths(line: &Map<String, Value>) -> Option<Vec<u64>> {
+fn row_lengths(line: &Map<String, Value>) -> Option<Vec<u64>> {
     line.get("rows")?.as_array()?.iter().map(Value::as_u64).collect()
 }
 
-fn unread(path: &Path, error: &io::Error) -> Usage {
-    let (path, error) = (path.display(), system(error));
-    Usage(tr!("reading {path}: {error}; expected a shard", "{path} を読めません: {error}"))
+fn unreadable(path: &Path, error: &io::Error) -> UsageError {
+    let (path, error) = (path.display(), system_message(error));
+    UsageError(tr!("reading {path}: {error}; expected a shard", "{path} を読めません: {error}"))
 }
 
-fn other(path: &Path) -> Usage {
-    Usage(tr!(
+fn not_a_shard(path: &Path) -> UsageError {
+    UsageError(tr!(
         "{}: expected a file that `chumoku predict … --shard I/N > FILE` wrote, found something else",
         "{}: `chumoku predict … --shard I/N > ファイル` で書き出したファイルではありません",
         path.display()
     ))
 }
 
-fn breaks_off(path: &Path, header: &Header) -> Usage {
+fn incomplete(path: &Path, header: &ShardHeader) -> UsageError {
     let (path, shard) = (path.display(), header.shard);
-    Usage(tr!(
+    UsageError(tr!(
         "{path}: shard {shard} breaks off, its run did not come to the end: run it again with --shard {shard}",
         "{path}: 分割 {shard} は途中で切れています。実行が最後まで終わっていません。--shard {shard} でもう一度実行してください"
     ))
 }
 
-fn damaged(path: &Path, header: &Header) -> Usage {
+fn damaged(path: &Path, header: &ShardHeader) -> UsageError {
     let (path, shard) = (path.display(), header.shard);
-    Usage(tr!(
+    UsageError(tr!(
         "{path}: shard {shard} is damaged, its rows are not those that were written: copy it again, or run --shard {shard} again",
         "{path}: 分割 {shard} が壊れています。書き出した行と一致しません。コピーし直すか、--shard {shard} でもう一度実行してください"
     ))

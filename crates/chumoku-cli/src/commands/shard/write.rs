@@ -1,61 +1,61 @@
 //! Writing a shard.
 
-use super::{Footer, Header, Input, RunOf};
-use crate::Usage;
-use crate::args::{Predict, Shard};
+use super::{InputSummary, ShardFooter, ShardHeader, ShardRun};
+use crate::UsageError;
+use crate::args::{PredictArgs, Shard};
 use chumoku::data::{DataError, Fingerprint};
 use chumoku::{lang, model_fingerprint, read_model_folder, tr};
 use serde_json::{Value, json};
 use std::io::{BufWriter, IsTerminal, StdoutLock, Write, stdout};
 
 /// Bytes of rows from which a portion is written: where rows come fast nobody else asks for it.
-const LARGEST_PORTION: usize = 1 << 20;
+const MAX_PORTION_BYTES: usize = 1 << 20;
 
 /// A shard to be written, and of which run it is.
-pub(in crate::commands) struct Piece {
+pub(in crate::commands) struct ShardPlan {
     pub(in crate::commands) shard: Shard,
-    run: RunOf,
+    run: ShardRun,
 }
 
 /// Loads the model, with the shard that is asked for, if one is.
 ///
 /// # Errors
 /// Those of `load`; if the shard would be written to a terminal, or the model cannot be read.
-pub(in crate::commands) fn beside<M>(
-    args: &Predict,
+pub(in crate::commands) fn load_with_shard<M>(
+    args: &PredictArgs,
     mut load: impl FnMut() -> anyhow::Result<M>,
-) -> anyhow::Result<(M, Option<Piece>)> {
-    read_model_folder(&args.model, || Ok((load()?, begin(args)?)))
+) -> anyhow::Result<(M, Option<ShardPlan>)> {
+    read_model_folder(&args.model, || Ok((load()?, plan_shard(args)?)))
 }
 
 /// The shard that is asked for, if one is.
 ///
 /// # Errors
 /// If it would be written to a terminal, or the model cannot be read.
-fn begin(args: &Predict) -> anyhow::Result<Option<Piece>> {
+fn plan_shard(args: &PredictArgs) -> anyhow::Result<Option<ShardPlan>> {
     let Some(shard) = args.shard else { return Ok(None) };
     if stdout().is_terminal() {
         let problem = tr!(
             "--shard {shard}: a shard is not for reading but for `chumoku join`: write it to a file, as in … --shard {shard} > shard-{}",
             "--shard {shard}: 分割した結果はそのまま読むものではなく、`chumoku join` に渡すものです。… --shard {shard} > shard-{} のように\
              ファイルに書き出してください",
-            shard.at
+            shard.index
         );
-        return Err(Usage(problem).into());
+        return Err(UsageError(problem).into());
     }
-    let run = RunOf {
+    let run = ShardRun {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         model: model_fingerprint(&args.model)?,
-        flags: args.flags_of_answers(),
+        flags: args.answer_flags(),
         lang: lang::lang().pick("en", "ja").to_owned(),
     };
-    Ok(Some(Piece { shard, run }))
+    Ok(Some(ShardPlan { shard, run }))
 }
 
 /// Where the rows of a shard are written, portion by portion.
 pub(in crate::commands) struct ShardWriter<'a> {
     out: BufWriter<StdoutLock<'a>>,
-    header: Header,
+    header: ShardHeader,
     has_begun: bool,
     /// The lengths of the rows of the portion.
     lengths: Vec<usize>,
@@ -66,13 +66,13 @@ pub(in crate::commands) struct ShardWriter<'a> {
 
 impl ShardWriter<'_> {
     /// Of which `head` stands before all rows.
-    pub(in crate::commands) fn new(piece: Piece, head: &[u8]) -> Self {
-        let Piece { shard, run } = piece;
+    pub(in crate::commands) fn new(piece: ShardPlan, head: &[u8]) -> Self {
+        let ShardPlan { shard, run } = piece;
         // It is of texts alone.
         let head = String::from_utf8_lossy(head).into_owned();
         ShardWriter {
             out: BufWriter::new(stdout().lock()),
-            header: Header { shard, run, head },
+            header: ShardHeader { shard, run, head },
             has_begun: false,
             lengths: Vec::new(),
             rows: Vec::new(),
@@ -82,28 +82,28 @@ impl ShardWriter<'_> {
     }
 
     /// Takes a row as it is written.
-    pub(in crate::commands) fn row(&mut self, row: &[u8]) -> Result<(), DataError> {
+    pub(in crate::commands) fn add_row(&mut self, row: &[u8]) -> Result<(), DataError> {
         self.lengths.push(row.len());
         self.rows.extend_from_slice(row);
         self.own += 1;
-        if self.rows.len() < LARGEST_PORTION { Ok(()) } else { self.portion() }
+        if self.rows.len() < MAX_PORTION_BYTES { Ok(()) } else { self.write_portion() }
     }
 
     /// Hands on the rows that there are.
     pub(in crate::commands) fn flush(&mut self) -> Result<(), DataError> {
-        self.portion()?;
+        self.write_portion()?;
         self.out.flush().map_err(|source| DataError::Write { source })
     }
 
     /// Writes a portion of the rows that there are.
-    fn portion(&mut self) -> Result<(), DataError> {
+    fn write_portion(&mut self) -> Result<(), DataError> {
         if !std::mem::replace(&mut self.has_begun, true) {
             let header = self.header.to_json();
-            self.line(&header)?;
+            self.write_line(&header)?;
         }
         if !self.lengths.is_empty() {
             let lengths = json!({ "rows": std::mem::take(&mut self.lengths) });
-            self.line(&lengths)?;
+            self.write_line(&lengths)?;
             let rows = std::mem::take(&mut self.rows);
             self.written.add_bytes(&rows);
             self.out.write_all(&rows).map_err(|source| DataError::Write { source })?;
@@ -112,15 +112,15 @@ impl ShardWriter<'_> {
     }
 
     /// Ends the shard, all rows of whose input were seen.
-    pub(in crate::commands) fn end(mut self, input: Input) -> Result<(), DataError> {
+    pub(in crate::commands) fn finish(mut self, input: InputSummary) -> Result<(), DataError> {
         self.flush()?;
         let written = std::mem::take(&mut self.written).hex();
-        let footer = Footer { rows: input.rows, own: self.own, input: input.fingerprint.hex(), written };
-        self.line(&footer.to_json())?;
+        let footer = ShardFooter { rows: input.rows, own: self.own, input: input.fingerprint.hex(), written };
+        self.write_line(&footer.to_json())?;
         self.out.flush().map_err(|source| DataError::Write { source })
     }
 
-    fn line(&mut self, line: &Value) -> Result<(), DataError> {
+    fn write_line(&mut self, line: &Value) -> Result<(), DataError> {
         writeln!(self.out, "{line}").map_err(|source| DataError::Write { source })
     }
 }

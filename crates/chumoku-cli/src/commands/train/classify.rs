@@ -1,57 +1,64 @@
 //! Training a classifier.
 
-use super::{Session, check_watched, further, hierarchy, load_all, masked, tell_of_variants};
+use super::{TrainSession, check_watch_text, continued, hierarchy, load_all, masked, report_variants};
 use crate::ExitCode;
-use crate::args::{Model, Train};
-use crate::commands::{quoted, read_options};
-use crate::progress::tell;
-use crate::{Usage, harmless, report};
+use crate::args::{Architecture, TrainArgs};
+use crate::commands::{read_options, shell_quoted};
+use crate::progress::print_status;
+use crate::{UsageError, report, sanitize};
 use chumoku::ModelKind;
 use chumoku::builtin;
-use chumoku::data::thousands;
-use chumoku::data::{Dataset, LabelOptions, ReadOptions, load_labelled, merge_labels, options_like};
+use chumoku::data::format_thousands;
+use chumoku::data::{Dataset, LabelOptions, ReadOptions, load_labeled, merge_labels, options_for_all_files};
 use chumoku::lang::lang;
 use chumoku::train::{
-    Known, Scores, Source, SourceData, TrainOptions, TrainingData, check_tune, choice_sentence, network_name, train,
-    train_ngram_classifier, tune, tune_ngrams,
+    BaseModel, DataSource, Scores, SourceData, TrainOptions, TrainingData, check_tune, choice_sentence, network_name,
+    train, train_ngram_classifier, tune, tune_ngrams,
 };
-use chumoku::{SideColumn, row, sorting, stages, tr};
+use chumoku::{FeatureColumn, row, sorting, stages, tr};
 use serde_json::Value;
 use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
 
-pub(super) fn run(args: &Train, known: Option<&Known>, threads: usize) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &TrainArgs, known: Option<&BaseModel>, threads: usize) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     let reading = stages::begin(stages::READING);
     let data = data(args, known)?;
     drop(reading);
-    describe(&data);
+    report_data(&data);
     // Before there is a folder.
-    args.class_weights.as_ref().map(|weights| weights.of(&data)).transpose()?;
+    args.class_weights.as_ref().map(|weights| weights.for_data(&data)).transpose()?;
     data.check_optimize(args.optimize.map(Into::into))?;
     if args.tune.is_some() {
         check_tune(&data, &TrainOptions::default())?;
     }
-    if args.model() == Model::Ngrams {
+    if args.architecture() == Architecture::Ngrams {
         return ngrams(args, &data, threads, start);
     }
-    check_watched(args, &data)?;
-    let texts = masked::texts(args, &data)?;
-    let mut session = Session::new(args, ModelKind::Classifier, threads, start)?;
+    check_watch_text(args, &data)?;
+    let texts = masked::pretraining_texts(args, &data)?;
+    let mut session = TrainSession::new(args, ModelKind::Classifier, threads, start)?;
     if let Some(texts) = texts {
-        let Some(base) = masked::base_of(&session, &texts, threads)? else { return Ok(session.interrupted()) };
+        let Some(base) = masked::pretrain_base(&session, &texts, threads)? else {
+            return Ok(session.report_interrupted());
+        };
         session.options.from = Some(base);
     }
     let trained = session.train(|training| match args.tune {
         Some(budget) => tune(&data, budget, training),
         None => train(&data, training),
     })?;
-    let Some(outcome) = trained else { return Ok(session.interrupted()) };
+    let Some(outcome) = trained else { return Ok(session.report_interrupted()) };
     session.finish(outcome.interrupted, &outcome.metrics, |place| {
-        let noun = network_name(outcome.model.config().model.body.network());
+        let noun = network_name(outcome.model.config().model.body.kind());
         let advice = with_choice(outcome.choice.as_deref(), &outcome.advice);
-        show(&outcome.metrics, noun, &next(place, args.data.is_none(), true, data.reads_pairs()), &advice)
+        print_summary(
+            &outcome.metrics,
+            noun,
+            &next_commands(place, args.data.is_none(), true, data.reads_pairs()),
+            &advice,
+        )
     })
 }
 
@@ -61,42 +68,42 @@ fn with_choice(choice: Option<&str>, advice: &str) -> String {
 }
 
 /// Refuses what only a network has.
-pub(super) fn check_ngrams(args: &Train) -> Result<(), Usage> {
+pub(super) fn check_ngrams(args: &TrainArgs) -> Result<(), UsageError> {
     if args.epochs.is_some() {
         let problem = tr!(
             "--epochs: an n-gram model is not trained in epochs; leave it out",
             "--epochs: n-gram モデルの学習にエポックはありません。指定を外してください"
         );
-        return Err(Usage(problem));
+        return Err(UsageError(problem));
     }
     if args.parts.is_some() {
         let problem = tr!(
             "--parts: an n-gram model is not trained in batches; leave it out",
             "--parts: n-gram モデルの学習にバッチはありません。指定を外してください"
         );
-        return Err(Usage(problem));
+        return Err(UsageError(problem));
     }
     Ok(())
 }
 
 /// Trains the n-gram model alone.
-fn ngrams(args: &Train, data: &TrainingData, threads: usize, start: Instant) -> anyhow::Result<ExitCode> {
+fn ngrams(args: &TrainArgs, data: &TrainingData, threads: usize, start: Instant) -> anyhow::Result<ExitCode> {
     check_ngrams(args)?;
-    let session = Session::new(args, ModelKind::Ngrams, threads, start)?;
+    let session = TrainSession::new(args, ModelKind::Ngrams, threads, start)?;
     let trained = session.train(|training| match args.tune {
         Some(budget) => tune_ngrams(data, budget, training),
         None => train_ngram_classifier(data, training),
     })?;
-    let Some(outcome) = trained else { return Ok(session.interrupted()) };
+    let Some(outcome) = trained else { return Ok(session.report_interrupted()) };
     session.finish(false, &outcome.metrics, |place| {
-        let next = next(place, args.data.is_none(), false, data.reads_pairs());
-        show(&outcome.metrics, "", &next, &outcome.advice)
+        let next = next_commands(place, args.data.is_none(), false, data.reads_pairs());
+        print_summary(&outcome.metrics, "", &next, &outcome.advice)
     })
 }
 
 /// Of which rows the scores are.
-pub(super) fn scored_on(metrics: &serde_json::Value, rows: usize) -> String {
-    let count = thousands(rows);
+pub(super) fn scored_on_heading(metrics: &serde_json::Value, rows: usize) -> String {
+    let count = format_thousands(rows);
     match metrics["scored_on"].as_str() {
         Some("test") => tr!("On {count} rows that training never saw:", "学習に使っていない {count} 行での結果:"),
         Some("valid") => tr!(
@@ -112,10 +119,10 @@ pub(super) fn scored_on(metrics: &serde_json::Value, rows: usize) -> String {
 
 /// The predictors whose scores `metrics.json` holds, by what tables call them: the model first. `noun` is what its
 /// network is called.
-fn predictors(metrics: &Value, noun: &str) -> anyhow::Result<Vec<(String, Scores)>> {
+fn predictor_scores(metrics: &Value, noun: &str) -> anyhow::Result<Vec<(String, Scores)>> {
     let scores = |value: &Value| serde_json::from_value::<Scores>(value.clone());
     let whole = scores(&metrics["scores"])?;
-    let leaked = report::leaked(metrics);
+    let leaked = report::leaked_rows_name(metrics);
     let parts = &metrics["parts"];
     let names = [
         (leaked.unwrap_or_default(), &metrics["unseen"]),
@@ -141,24 +148,24 @@ fn predictors(metrics: &Value, noun: &str) -> anyhow::Result<Vec<(String, Scores
 
 /// The report in full: predictors side by side and each class of the first, with what must be known before.
 pub(in crate::commands) fn report(metrics: &Value, noun: &str) -> anyhow::Result<String> {
-    let found = predictors(metrics, noun)?;
+    let found = predictor_scores(metrics, noun)?;
     let rows: Vec<(&str, &Scores)> = found.iter().map(|(name, scores)| (name.as_str(), scores)).collect();
     let whole = rows[0].1;
-    let warning = whole.warning().map_or(String::new(), |warning| report::filled(&warning) + "\n\n");
-    let on = scored_on(metrics, whole.rows);
-    let classes = report::levels(&rows) + &report::classes(whole, "metrics.json");
-    let sure = report::sure_answers(&metrics["abstain"]);
-    let asked = asked_for(metrics);
-    let mut out = format!("{warning}{on}\n\n{}\n{classes}{sure}{asked}", report::comparison(&rows));
+    let warning = whole.warning().map_or(String::new(), |warning| report::paragraph(&warning) + "\n\n");
+    let on = scored_on_heading(metrics, whole.rows);
+    let classes = report::level_table(&rows) + &report::class_report(whole, "metrics.json");
+    let sure = report::abstain_table(&metrics["abstain"]);
+    let asked = optional_sections(metrics);
+    let mut out = format!("{warning}{on}\n\n{}\n{classes}{sure}{asked}", report::predictor_table(&rows));
     if let Some(choice) = choice_sentence(metrics) {
-        out += &format!("\n{}\n", report::filled(&tr!("Chosen: {choice}.", "選択: {choice}。")));
+        out += &format!("\n{}\n", report::paragraph(&tr!("Chosen: {choice}.", "選択: {choice}。")));
     }
-    out += &kept_epoch(metrics, noun);
+    out += &weights_sentence(metrics, noun);
     Ok(out)
 }
 
 /// Says which epoch the network's weights are from, and why. Empty for a model that takes no steps.
-fn kept_epoch(metrics: &Value, noun: &str) -> String {
+fn weights_sentence(metrics: &Value, noun: &str) -> String {
     let [best, epochs, chosen] =
         [&metrics["best_epoch"], &metrics["epochs"], &metrics["choice"]["epochs"]].map(Value::as_u64);
     let Some(epochs) = epochs.filter(|epochs| *epochs > 0) else { return String::new() };
@@ -176,28 +183,31 @@ fn kept_epoch(metrics: &Value, noun: &str) -> String {
             "{noun}の重みは、最後のエポック {epochs} のものです。エポックを選ぶための行はありません。"
         ),
     };
-    format!("\n{}\n", report::filled(&text))
+    format!("\n{}\n", report::paragraph(&text))
 }
 
 /// Sections that the user asked for: cross-validation, the search of settings, and the changes by further training.
-pub(super) fn asked_for(metrics: &Value) -> String {
-    report::folds(&metrics["folds"]) + &super::tune::shown(&metrics["tuning"]) + &further::shown(&metrics["further"])
+pub(super) fn optional_sections(metrics: &Value) -> String {
+    report::cross_validation(&metrics["folds"])
+        + &super::tune::format_trials(&metrics["tuning"])
+        + &continued::format_changes(&metrics["further"])
 }
 
 /// The report in short, which fits a screen unless more was asked for, and the commands for more.
-fn show(metrics: &Value, noun: &str, next: &str, advice: &str) -> anyhow::Result<()> {
-    let found = predictors(metrics, noun)?;
+fn print_summary(metrics: &Value, noun: &str, next: &str, advice: &str) -> anyhow::Result<()> {
+    let found = predictor_scores(metrics, noun)?;
     let rows: Vec<(&str, &Scores)> = found.iter().map(|(name, scores)| (name.as_str(), scores)).collect();
     let whole = rows[0].1;
-    let warning = whole.warning().map_or(String::new(), |warning| report::filled(&warning) + "\n");
-    let sure = report::surest(&metrics["abstain"]);
-    let above = format!("{warning}{}\n{}{sure}", scored_on(metrics, whole.rows), report::comparison(&rows));
-    let levels = report::levels(&rows);
+    let warning = whole.warning().map_or(String::new(), |warning| report::paragraph(&warning) + "\n");
+    let sure = report::abstain_summary(&metrics["abstain"]);
+    let above =
+        format!("{warning}{}\n{}{sure}", scored_on_heading(metrics, whole.rows), report::predictor_table(&rows));
+    let levels = report::level_table(&rows);
     let levels = if levels.is_empty() { levels } else { format!("\n{levels}") };
-    let asked = asked_for(metrics);
-    let below = format!("{asked}\n{next}{}\n", report::filled(advice));
-    let room = report::room(&[&above, &levels, &below]);
-    write!(std::io::stdout().lock(), "{above}{levels}{}{below}", report::few_classes(whole, room))?;
+    let asked = optional_sections(metrics);
+    let below = format!("{asked}\n{next}{}\n", report::paragraph(advice));
+    let room = report::free_lines(&[&above, &levels, &below]);
+    write!(std::io::stdout().lock(), "{above}{levels}{}{below}", report::short_class_table(whole, room))?;
     Ok(())
 }
 
@@ -207,9 +217,9 @@ pub(crate) fn this_model() -> &'static str {
 }
 
 /// The commands that come next: for texts of one's own, for answers and their reasons, and for all that the report leaves out.
-pub(super) fn next(place: &Path, is_builtin: bool, has_page: bool, reads_pairs: bool) -> String {
+pub(super) fn next_commands(place: &Path, is_builtin: bool, has_page: bool, reads_pairs: bool) -> String {
     let mut lines = vec![tr!("Next:", "次にできること:")];
-    let place = quoted(&place.display().to_string());
+    let place = shell_quoted(&place.display().to_string());
     let page = if has_page { " --html why.html" } else { "" };
     let [text, first, second] = [["some text", "テキスト"], ["first text", "1 つ目"], ["second text", "2 つ目"]]
         .map(|[en, ja]| lang().pick(en, ja));
@@ -233,57 +243,57 @@ pub(super) fn next(place: &Path, is_builtin: bool, has_page: bool, reads_pairs: 
 }
 
 pub(crate) fn load(path: &Path, options: &ReadOptions) -> anyhow::Result<Dataset> {
-    let dataset = load_labelled(path, options)?;
-    tell(["data", "データ"], &dataset.description);
+    let dataset = load_labeled(path, options)?;
+    print_status(["data", "データ"], &dataset.description);
     if dataset.skipped.count > 0 {
-        tell(["skipped", "除外"], &dataset.skipped.to_string());
+        print_status(["skipped", "除外"], &dataset.skipped.to_string());
     }
     Ok(dataset)
 }
 
 /// The data where no file is given.
-pub(crate) fn built_in() -> TrainingData {
+pub(crate) fn builtin_reviews() -> TrainingData {
     let text = tr!(
         "the built-in reviews: 1,000 short texts, half English and half Japanese (give a file to train on your own)",
         "内蔵のレビュー。短いテキスト 1,000 件で、半分は英語、半分は日本語（自分のデータで学習するにはファイルを指定）"
     );
-    tell(["data", "データ"], &text);
+    print_status(["data", "データ"], &text);
     builtin::reviews()
 }
 
-fn data(args: &Train, known: Option<&Known>) -> anyhow::Result<TrainingData> {
+fn data(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Result<TrainingData> {
     let options = read_options(&args.reading, true)?;
     let Some(path) = &args.data else {
         if args.hierarchy.is_some() {
-            return Err(Usage(tr!(
+            return Err(UsageError(tr!(
                 "--hierarchy: the built-in reviews have two classes and no tree; leave it out, or give a file",
                 "--hierarchy: 内蔵のレビューは 2 クラスで、階層はありません。指定を外すか、ファイルを指定してください"
             ))
             .into());
         }
-        return Ok(built_in());
+        return Ok(builtin_reviews());
     };
     let others = [args.valid.as_deref(), args.test.as_deref()];
-    let source = Some(Source::new(path, others, &options).with_files(&args.more));
+    let source = Some(DataSource::new(path, others, &options).with_files(&args.more));
     let mut options = options;
     let known_labels: &[String] = known.map_or(&[], |known| &known.labels[..]);
-    options.merge_into(known_labels);
-    let like = options_like(path, &args.more, &options)?;
+    options.use_label_spellings(known_labels);
+    let like = options_for_all_files(path, &args.more, &options)?;
     let mut dataset = load_all(args, path, [&options, &like], load)?;
     if options.merge_labels.is_some() {
         merge_labels(dataset.examples.iter_mut().map(|example| &mut example.label), known_labels);
-        options.merge_into(&dataset.labels());
+        options.use_label_spellings(&dataset.labels());
     }
-    tell_of_variants(dataset.examples.iter().map(|example| example.label.as_str()));
+    report_variants(dataset.examples.iter().map(|example| example.label.as_str()));
     // Other files may name their columns differently: what was asked for is asked of each.
     let mut valid = args.valid.as_deref().map(|path| load(path, &options)).transpose()?;
     let mut test = args.test.as_deref().map(|path| load(path, &options)).transpose()?;
     if let Some(known) = known {
         let new = SourceData::new(source, dataset, [valid, test]);
         let read = |path: &Path, options: &ReadOptions, _: &LabelOptions| load(path, options);
-        return further::data(args, known, &options, new, (&read, Some(builtin::reviews())));
+        return continued::continued_data(args, known, &options, new, (&read, Some(builtin::reviews())));
     }
-    let tree = hierarchy::of(args.hierarchy.as_deref(), &mut dataset, [&mut valid, &mut test])?;
+    let tree = hierarchy::class_tree(args.hierarchy.as_deref(), &mut dataset, [&mut valid, &mut test])?;
     let mut data = TrainingData::new(&dataset, valid.as_ref(), test.as_ref())?;
     data.hierarchy = tree;
     data.sources.extend(source);
@@ -291,44 +301,44 @@ fn data(args: &Train, known: Option<&Known>) -> anyhow::Result<TrainingData> {
 }
 
 /// Rows, classes and lengths.
-pub(crate) fn describe(data: &TrainingData) {
+pub(crate) fn report_data(data: &TrainingData) {
     let (train, valid, test) = (data.train.len(), data.valid.len(), data.test.len());
-    let [train, valid, test] = [train, valid, test].map(thousands);
+    let [train, valid, test] = [train, valid, test].map(format_thousands);
     let text =
         tr!("{train} to train on, {valid} to validate, {test} to test", "学習 {train}、検証 {valid}、テスト {test}");
-    tell(["rows", "行数"], &text);
+    print_status(["rows", "行数"], &text);
     let mut counts: Vec<(usize, &str)> =
         data.class_rows().into_iter().zip(data.labels.iter().map(String::as_str)).collect();
-    sorting::by_key(&mut counts, |(n, _)| std::cmp::Reverse(*n));
+    sorting::sort_by_key(&mut counts, |(n, _)| std::cmp::Reverse(*n));
     let shown: Vec<String> =
-        counts.iter().take(6).map(|(n, label)| format!("{} {}", harmless(label), thousands(*n))).collect();
+        counts.iter().take(6).map(|(n, label)| format!("{} {}", sanitize(label), format_thousands(*n))).collect();
     let more = if counts.len() > 6 {
         let (n, last) = counts[counts.len() - 1];
-        tr!(", … {} {n}", "、… {} {n}", harmless(last))
+        tr!(", … {} {n}", "、… {} {n}", sanitize(last))
     } else {
         String::new()
     };
     let shown = shown.join(lang().pick(", ", "、"));
-    tell(["classes", "クラス"], &format!("{}: {shown}{more}", counts.len()));
+    print_status(["classes", "クラス"], &format!("{}: {shown}{more}", counts.len()));
     let mut lengths: Vec<usize> = data.train.texts.iter().map(|text| row::text_of(text).chars().count()).collect();
     lengths.sort_unstable();
     let at = |share: usize| lengths.get(lengths.len() * share / 100).copied().unwrap_or(0);
     let longest = lengths.last().copied().unwrap_or(0);
-    let [median, most, longest] = [at(50), at(90), longest].map(thousands);
+    let [median, most, longest] = [at(50), at(90), longest].map(format_thousands);
     let text = tr!(
         "median {median} characters, 90 % up to {most}, longest {longest}",
         "中央値 {median} 文字、90 % は {most} 文字以下、最長 {longest} 文字"
     );
-    tell(["lengths", "長さ"], &text);
-    tell_of_columns(&data.columns);
+    print_status(["lengths", "長さ"], &text);
+    report_columns(&data.columns);
     for note in &data.notes {
-        tell(["note", "注記"], note);
+        print_status(["note", "注記"], note);
     }
 }
 
 /// What the columns beside the texts hold.
-pub(super) fn tell_of_columns(columns: &[SideColumn]) {
+pub(super) fn report_columns(columns: &[FeatureColumn]) {
     for column in columns {
-        tell(["column", "列"], &column.describe());
+        print_status(["column", "列"], &column.describe());
     }
 }

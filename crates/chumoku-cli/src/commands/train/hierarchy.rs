@@ -1,54 +1,54 @@
 //! Classes that stand in a tree: as asked for, or as labels say it.
 
-use crate::harmless;
-use crate::progress::tell;
-use chumoku::data::{Dataset, LabelSets, thousands};
-use chumoku::hierarchy::{Hierarchy, Paths};
+use crate::progress::print_status;
+use crate::sanitize;
+use chumoku::data::{Dataset, MultiLabelDataset, format_thousands};
+use chumoku::hierarchy::{Hierarchy, HierarchySource};
 use chumoku::lang::lang;
 use chumoku::tr;
 
 /// The tree of the classes of a file, if they stand in one, which is said; its labels and those of the other files are then written
 /// as those of the tree.
-pub(super) fn of(
+pub(super) fn class_tree(
     asked: Option<&str>,
     dataset: &mut Dataset,
     others: [&mut Option<Dataset>; 2],
 ) -> anyhow::Result<Option<Hierarchy>> {
-    let Some((tree, paths)) = Paths::tree_of(asked, dataset, others)? else { return Ok(None) };
-    let counts: Vec<usize> = (1..=tree.depth()).map(|level| tree.nodes_at(level)).collect();
-    let counts = shown(&counts);
+    let Some((tree, paths)) = HierarchySource::build_class_tree(asked, dataset, others)? else { return Ok(None) };
+    let counts: Vec<usize> = (1..=tree.depth()).map(|level| tree.count_at_level(level)).collect();
+    let counts = format_counts(&counts);
     let what = tr!("{counts} classes", "クラス数は {counts}");
-    tell(["levels", "階層"], &said(&tree, &paths, &what, asked.is_none()));
+    print_status(["levels", "階層"], &describe_tree(&tree, &paths, &what, asked.is_none()));
     Ok(Some(tree))
 }
 
 /// The tree of labels of which a text may have several, if they stand in one, which is said; each row then has with a label all that
 /// are above it.
-pub(super) fn of_labels(
+pub(super) fn label_tree(
     asked: Option<&str>,
-    sets: &mut LabelSets,
-    others: [&mut Option<LabelSets>; 2],
+    sets: &mut MultiLabelDataset,
+    others: [&mut Option<MultiLabelDataset>; 2],
 ) -> anyhow::Result<Option<Hierarchy>> {
-    let Some((tree, paths)) = Paths::tree_of_sets(asked, sets, others)? else { return Ok(None) };
+    let Some((tree, paths)) = HierarchySource::build_label_tree(asked, sets, others)? else { return Ok(None) };
     let mut counts = vec![0; tree.depth()];
     tree.nodes().iter().enumerate().for_each(|(label, _)| counts[tree.path(label).len() - 1] += 1);
-    let counts = shown(&counts);
+    let counts = format_counts(&counts);
     let what = tr!("{counts} labels", "ラベル数は {counts}");
     let above = lang().pick("; rows get the labels above theirs too", "。各行には上位のラベルも付けます");
-    tell(["levels", "階層"], &(said(&tree, &paths, &what, asked.is_none()) + above));
+    print_status(["levels", "階層"], &(describe_tree(&tree, &paths, &what, asked.is_none()) + above));
     Ok(Some(tree))
 }
 
-fn shown(counts: &[usize]) -> String {
-    counts.iter().map(|count| thousands(*count)).collect::<Vec<_>>().join(lang().pick(", ", "、"))
+fn format_counts(counts: &[usize]) -> String {
+    counts.iter().map(|count| format_thousands(*count)).collect::<Vec<_>>().join(lang().pick(", ", "、"))
 }
 
 /// The tree in a line; `what` stands at its levels.
-fn said(tree: &Hierarchy, paths: &Paths, what: &str, is_found: bool) -> String {
+fn describe_tree(tree: &Hierarchy, paths: &HierarchySource, what: &str, is_found: bool) -> String {
     let depth = tree.depth();
     match paths {
-        Paths::Separator(separator) => {
-            let separator = harmless(separator.trim());
+        HierarchySource::Separator(separator) => {
+            let separator = sanitize(separator.trim());
             let off = match is_found {
                 true => tr!("; --hierarchy none takes them as plain names", "。ただの名前なら --hierarchy none"),
                 false => String::new(),

@@ -1,17 +1,17 @@
 //! Training a language model.
 
-use super::{Session, load_all};
+use super::{TrainSession, load_all};
 use crate::ExitCode;
-use crate::Usage;
-use crate::args::Train;
-use crate::commands::{quoted, read_options};
-use crate::progress::tell;
+use crate::UsageError;
+use crate::args::TrainArgs;
+use crate::commands::{read_options, shell_quoted};
+use crate::progress::print_status;
 use crate::report::{fit, wrap};
 use chumoku::Lang;
 use chumoku::ModelKind;
-use chumoku::data::thousands;
+use chumoku::data::format_thousands;
 use chumoku::data::{
-    DocumentBreaks, DocumentParts, Documents, LEAST_CHARACTERS, ReadOptions, VALID_SHARE, load_documents,
+    DocumentBreaks, DocumentSplit, Documents, MIN_CHARACTERS, ReadOptions, VALIDATION_FRACTION, load_documents,
 };
 use chumoku::lang::lang;
 use chumoku::sampling::Sampling;
@@ -22,32 +22,32 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Instant;
 
-pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &TrainArgs, threads: usize) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     let data = data(args)?;
-    let session = Session::new(args, ModelKind::LanguageModel, threads, start)?;
+    let session = TrainSession::new(args, ModelKind::LanguageModel, threads, start)?;
     let trained = session.train(|training| train_language_model(&data, training))?;
-    let Some(outcome) = trained else { return Ok(session.interrupted()) };
-    session.finish(outcome.interrupted, &outcome.metrics, |place| show(&outcome, place))
+    let Some(outcome) = trained else { return Ok(session.report_interrupted()) };
+    session.finish(outcome.interrupted, &outcome.metrics, |place| print_summary(&outcome, place))
 }
 
 /// The documents of a file.
 pub(super) fn load(path: &Path, options: &ReadOptions) -> anyhow::Result<Documents> {
     let documents = load_documents(path, DocumentBreaks::Auto, options)?;
-    tell(["data", "データ"], &documents.description);
+    print_status(["data", "データ"], &documents.description);
     if documents.skipped.count > 0 {
-        tell(["skipped", "除外"], &documents.skipped.to_string());
+        print_status(["skipped", "除外"], &documents.skipped.to_string());
     }
     Ok(documents)
 }
 
-pub(super) fn data(args: &Train) -> anyhow::Result<DocumentParts> {
+pub(super) fn data(args: &TrainArgs) -> anyhow::Result<DocumentSplit> {
     let Some(path) = &args.data else {
         let problem = tr!(
             "a language model has no built-in data: give a file of text, e.g. chumoku train book.txt --task lm",
             "言語モデルには内蔵のデータがありません。テキストのファイルを指定してください（例: chumoku train book.txt --task lm）"
         );
-        return Err(Usage(problem).into());
+        return Err(UsageError(problem).into());
     };
     let options = read_options(&args.reading, false)?;
     let documents = load_all(args, path, [&options; 2], load)?;
@@ -55,29 +55,29 @@ pub(super) fn data(args: &Train) -> anyhow::Result<DocumentParts> {
     let valid = args.valid.as_deref().map(texts).transpose()?;
     let test = args.test.as_deref().map(texts).transpose()?;
     let characters: usize = documents.texts.iter().map(|text| text.chars().count()).sum();
-    if characters < LEAST_CHARACTERS {
+    if characters < MIN_CHARACTERS {
         let problem = tr!(
             "{}: read as plain text to train a language model: expected at least {} characters, found \
              {characters}; for a classifier give texts with labels (CSV, TSV, JSONL, fastText lines)",
             "{}: 言語モデルが続きを書くプレーンテキストとみなしました。{} 文字以上が必要ですが、{characters} 文字です。分類モデルには\
              ラベル付きのテキスト（CSV、TSV、JSONL、fastText 形式の行）を指定してください",
             path.display(),
-            thousands(LEAST_CHARACTERS)
+            format_thousands(MIN_CHARACTERS)
         );
-        return Err(Usage(problem).into());
+        return Err(UsageError(problem).into());
     }
-    let mut parts = documents.split(0, if valid.is_some() { 0.0 } else { VALID_SHARE }, 0.0);
-    tell(["parts", "内訳"], &parts.description);
+    let mut parts = documents.split(0, if valid.is_some() { 0.0 } else { VALIDATION_FRACTION }, 0.0);
+    print_status(["parts", "内訳"], &parts.description);
     parts.valid = valid.unwrap_or(parts.valid);
     parts.test = test.unwrap_or(parts.test);
     Ok(parts)
 }
 
 /// The scores, and how the model goes on.
-fn show(outcome: &LanguageModelOutcome, place: &Path) -> anyhow::Result<()> {
+fn print_summary(outcome: &LanguageModelOutcome, place: &Path) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     let scores = &outcome.test;
-    let tokens = thousands(scores.tokens);
+    let tokens = format_thousands(scores.tokens);
     let on = match outcome.metrics["scored_on"].as_str() {
         Some("test") => tr!(
             "On {tokens} tokens of text that training never saw:",
@@ -93,7 +93,7 @@ fn show(outcome: &LanguageModelOutcome, place: &Path) -> anyhow::Result<()> {
         ),
     };
     writeln!(out, "{on}\n")?;
-    write!(out, "{}", scored(scores))?;
+    write!(out, "{}", format_scores(scores))?;
     if let Some(best) = outcome.best {
         let epochs = outcome.metrics["epochs"].as_u64().unwrap_or(best.epoch);
         let text = tr!(
@@ -112,12 +112,12 @@ fn show(outcome: &LanguageModelOutcome, place: &Path) -> anyhow::Result<()> {
         ControlFlow::Continue(())
     })?;
     for line in text.lines() {
-        let line = crate::harmless(line);
+        let line = crate::sanitize(line);
         // As the rest of the report: Japanese, which has no spaces for a terminal to break at, in lines of 80 columns.
         let line = if lang() == Lang::Ja { wrap(&line, 78).replace('\n', "\n  ") } else { line };
         writeln!(out, "  {line}")?;
     }
-    let place = quoted(&place.display().to_string());
+    let place = shell_quoted(&place.display().to_string());
     let text = lang().pick("some text", "テキスト");
     writeln!(out, "\n{}", tr!("Next:", "次にできること:"))?;
     writeln!(out, "  chumoku generate {place} \"{text}\"")?;
@@ -125,7 +125,7 @@ fn show(outcome: &LanguageModelOutcome, place: &Path) -> anyhow::Result<()> {
 }
 
 /// Scores, one a line.
-pub(crate) fn scored(scores: &LanguageScores) -> String {
+pub(crate) fn format_scores(scores: &LanguageScores) -> String {
     let mut text = tr!(
         "loss                    {:>9.4} nats a token\n",
         "損失                                {:>9.4} nat/トークン\n",

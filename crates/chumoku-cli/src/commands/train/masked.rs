@@ -1,40 +1,40 @@
 //! Pretraining an encoder on unlabelled text.
 
-use super::{Session, language};
+use super::{TrainSession, language};
 use crate::ExitCode;
-use crate::Usage;
-use crate::args::Train;
-use crate::commands::quoted;
+use crate::UsageError;
+use crate::args::TrainArgs;
 use crate::commands::read_options;
+use crate::commands::shell_quoted;
 use crate::output::OutputPath;
-use crate::progress::{duration, tell};
+use crate::progress::{format_duration, print_status};
 use crate::report::{fit, wrap};
-use chumoku::data::{DocumentParts, VALID_SHARE, thousands};
+use chumoku::data::{DocumentSplit, VALIDATION_FRACTION, format_thousands};
 use chumoku::lang::lang;
-use chumoku::train::{Filled, MaskedOutcome, MaskedScores, OutputFolder, TrainingData, pretrain};
+use chumoku::train::{FillExample, MaskedOutcome, MaskedScores, OutputFolder, TrainingData, pretrain};
 use chumoku::{ModelKind, is_model_folder, pair, row, tr};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &TrainArgs, threads: usize) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     if args.data.is_none() {
         let problem = tr!(
             "there are no built-in texts to pretrain on: give a file, e.g. chumoku train texts.txt --task mlm",
             "事前学習用の内蔵データはありません。テキストのファイルを指定してください（例: chumoku train texts.txt --task mlm）"
         );
-        return Err(Usage(problem).into());
+        return Err(UsageError(problem).into());
     }
     let data = language::data(args)?;
-    let session = Session::new(args, ModelKind::Encoder, threads, start)?;
+    let session = TrainSession::new(args, ModelKind::Encoder, threads, start)?;
     let trained = session.train(|training| pretrain(&data, training))?;
-    let Some(outcome) = trained else { return Ok(session.interrupted()) };
-    session.finish(outcome.interrupted, &outcome.metrics, |place| show(&outcome, place))
+    let Some(outcome) = trained else { return Ok(session.report_interrupted()) };
+    session.finish(outcome.interrupted, &outcome.metrics, |place| print_summary(&outcome, place))
 }
 
 /// The folder of the encoder that a model in this folder starts from.
-fn beside(folder: &Path) -> PathBuf {
+fn base_folder(folder: &Path) -> PathBuf {
     // The name of “.” is that of the folder it stands for.
     let whole = if folder.file_name().is_none() { folder.canonicalize().ok() } else { None };
     let folder = whole.as_deref().unwrap_or(folder);
@@ -45,16 +45,16 @@ fn beside(folder: &Path) -> PathBuf {
 
 /// The texts that are given to pretrain on first, and the training texts; none if none are given. Changes nothing where
 /// the encoder's folder cannot be written.
-pub(super) fn texts(args: &Train, data: &TrainingData) -> anyhow::Result<Option<DocumentParts>> {
+pub(super) fn pretraining_texts(args: &TrainArgs, data: &TrainingData) -> anyhow::Result<Option<DocumentSplit>> {
     if let Some(out) = args.out.as_ref().map(OutputPath::as_path).filter(|_| !args.unlabelled.is_empty()) {
-        let base = beside(out);
+        let base = base_folder(out);
         if !(args.resume && is_model_folder(&base)) {
             OutputFolder::check(&base, args.resume, args.force)?;
         }
     }
-    let mut parts = DocumentParts::default();
+    let mut parts = DocumentSplit::default();
     for path in &args.unlabelled {
-        let found = language::load(path, &read_options(&args.reading, false)?)?.split(0, VALID_SHARE, 0.0);
+        let found = language::load(path, &read_options(&args.reading, false)?)?.split(0, VALIDATION_FRACTION, 0.0);
         parts.train.extend(found.train);
         parts.valid.extend(found.valid);
         parts.description = found.description;
@@ -67,35 +67,39 @@ pub(super) fn texts(args: &Train, data: &TrainingData) -> anyhow::Result<Option<
 
 /// The encoder that a classifier starts from, pretrained on texts: its folder stands beside the classifier's. None if it was
 /// stopped.
-pub(super) fn base_of(of: &Session<'_>, texts: &DocumentParts, threads: usize) -> anyhow::Result<Option<PathBuf>> {
-    let base = beside(&of.folder.path);
+pub(super) fn pretrain_base(
+    of: &TrainSession<'_>,
+    texts: &DocumentSplit,
+    threads: usize,
+) -> anyhow::Result<Option<PathBuf>> {
+    let base = base_folder(&of.folder.path);
     if of.args.resume && is_model_folder(&base) {
         OutputFolder::settle(&base)?;
         return Ok(Some(base));
     }
     let mut args = of.args.clone();
     (args.out, args.epochs, args.watch) = (Some(base.clone().into()), None, None);
-    let session = Session::new(&args, ModelKind::Encoder, threads, Instant::now())?;
+    let session = TrainSession::new(&args, ModelKind::Encoder, threads, Instant::now())?;
     let Some(outcome) = session.train(|training| pretrain(texts, training))? else { return Ok(None) };
     if outcome.interrupted {
         return Ok(None);
     }
     session.folder.finish()?;
-    let (accuracy, time) = (100.0 * outcome.test.accuracy, duration(session.start.elapsed()));
+    let (accuracy, time) = (100.0 * outcome.test.accuracy, format_duration(session.start.elapsed()));
     let text = tr!(
         "{}: {accuracy:.1} % of hidden tokens filled in right, after {time}",
         "{}: 隠したトークンの正解率 {accuracy:.1} %（{time}）",
         base.display()
     );
-    tell(["base", "土台"], &text);
+    print_status(["base", "土台"], &text);
     Ok(Some(base))
 }
 
 /// The scores, and what the model fills in.
-fn show(outcome: &MaskedOutcome, place: &Path) -> anyhow::Result<()> {
+fn print_summary(outcome: &MaskedOutcome, place: &Path) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     let scores = &outcome.test;
-    let hidden = thousands(scores.hidden);
+    let hidden = format_thousands(scores.hidden);
     let on = match outcome.metrics["scored_on"].as_str() {
         Some("test") => tr!(
             "On {hidden} hidden tokens of text that training never saw:",
@@ -112,8 +116,8 @@ fn show(outcome: &MaskedOutcome, place: &Path) -> anyhow::Result<()> {
             "学習用テキストの、隠した {hidden} トークンでの結果（ほかにないため、新しいテキストについては\n何も分かりません）:"
         ),
     };
-    writeln!(out, "{}\n", crate::report::filled(&on))?;
-    write!(out, "{}", scored(scores))?;
+    writeln!(out, "{}\n", crate::report::paragraph(&on))?;
+    write!(out, "{}", format_scores(scores))?;
     if !outcome.filled.is_empty() {
         writeln!(
             out,
@@ -122,9 +126,9 @@ fn show(outcome: &MaskedOutcome, place: &Path) -> anyhow::Result<()> {
         )?;
     }
     for filled in &outcome.filled {
-        writeln!(out, "{}", guesses(filled))?;
+        writeln!(out, "{}", format_guesses(filled))?;
     }
-    let place = quoted(&place.display().to_string());
+    let place = shell_quoted(&place.display().to_string());
     let [data, text] = [lang().pick("data.csv", "データ.csv"), lang().pick("some text", "テキスト")];
     writeln!(out, "{}", tr!("Next:", "次にできること:"))?;
     writeln!(out, "  chumoku train {data} --from {place}")?;
@@ -132,7 +136,7 @@ fn show(outcome: &MaskedOutcome, place: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn scored(scores: &MaskedScores) -> String {
+fn format_scores(scores: &MaskedScores) -> String {
     let accuracy = 100.0 * scores.accuracy;
     let [right, loss] = [lang().pick("filled in right", "正解率"), lang().pick("loss", "損失")];
     let unit = lang().pick("nats a token", "nat/トークン");
@@ -140,9 +144,9 @@ fn scored(scores: &MaskedScores) -> String {
 }
 
 /// A text with what the model would put in its gap.
-fn guesses(filled: &Filled) -> String {
-    let Filled { around: [before, behind], hidden, guesses, .. } = filled;
-    let text = wrap(&crate::harmless(&format!("{before} [{hidden}] {behind}")), 76).replace('\n', "\n  ");
-    let each = guesses.iter().map(|(token, p)| format!("{} {:.0} %", crate::harmless(token), 100.0 * p));
+fn format_guesses(filled: &FillExample) -> String {
+    let FillExample { around: [before, behind], hidden, guesses, .. } = filled;
+    let text = wrap(&crate::sanitize(&format!("{before} [{hidden}] {behind}")), 76).replace('\n', "\n  ");
+    let each = guesses.iter().map(|(token, p)| format!("{} {:.0} %", crate::sanitize(token), 100.0 * p));
     format!("  {text}\n    {}\n", each.collect::<Vec<_>>().join(", "))
 }

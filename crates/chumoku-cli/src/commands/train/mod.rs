@@ -14,7 +14,7 @@
 //! - `tune`: `--tune` and `--settings`
 
 pub(super) mod classify;
-mod further;
+mod continued;
 mod hierarchy;
 pub(super) mod labels;
 pub(super) mod language;
@@ -24,18 +24,18 @@ pub(super) mod tag;
 pub(super) mod translate;
 mod tune;
 
-use super::{pairs, quoted, read_options};
+use super::{pairs, read_options, shell_quoted};
 use crate::ExitCode;
-use crate::Usage;
-use crate::args::{Model, TaskName, Tokens, Train};
+use crate::UsageError;
+use crate::args::{Architecture, TaskName, TokenUnit, TrainArgs};
 use crate::output::OutputPath;
-use crate::progress::{Progress, duration, tell};
+use crate::progress::{TrainProgress, format_duration, print_status};
 use crate::threads;
-use chumoku::data::{DataFiles, Joined, ReadOptions, Task, describe_variants, label_variants, recognise};
-use chumoku::output::check_folder;
-use chumoku::signals::{EndSignals, Shutdown};
+use chumoku::data::{Append, DataFiles, ReadOptions, TrainingTask, describe_variants, detect_task, label_variants};
+use chumoku::output::check_folder_writable;
+use chumoku::signals::{Shutdown, ShutdownSignals};
 use chumoku::tr;
-use chumoku::train::{Event, Freeze, OutputFolder, Source, TrainOptions, Training, TrainingData};
+use chumoku::train::{DataSource, Freeze, OutputFolder, TrainEvent, TrainOptions, Training, TrainingData};
 use chumoku::{ModelKind, has_checkpoints};
 use clap::ValueEnum;
 use std::io::Write;
@@ -44,54 +44,54 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 /// Exit code after Ctrl-C.
-const INTERRUPTED: u8 = 130;
+const EXIT_INTERRUPTED: u8 = 130;
 
-pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
-    let threads = threads::start(args.threads)?;
+pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<ExitCode> {
+    let threads = threads::start_pool(args.threads)?;
     let args = &mut args.clone();
     for data in [&mut args.data, &mut args.valid, &mut args.test].into_iter().flatten().chain(&mut args.more) {
-        args.reading.keep(data)?;
+        args.reading.buffer_pipe(data)?;
     }
     if let Some(out) = args.out.as_ref().map(OutputPath::as_path) {
         OutputFolder::check(out, args.resume, args.force)?;
     }
-    check_folder(args.out.as_ref().map_or(Path::new("."), OutputPath::as_path))?;
-    args.reading.beside.clone_from(&args.columns);
-    let known = further::of(args)?;
+    check_folder_writable(args.out.as_ref().map_or(Path::new("."), OutputPath::as_path))?;
+    args.reading.feature_columns.clone_from(&args.columns);
+    let known = continued::base_model(args)?;
     let args = &*args;
     let (known, own) = known.map_or((None, None), |(known, task)| (Some(known), Some(task)));
-    let task = task(args, own)?;
-    if args.tokens == Some(Tokens::Words) && task == TaskName::Translate {
+    let task = choose_task(args, own)?;
+    if args.tokens == Some(TokenUnit::Words) && task == TaskName::Translate {
         let problem = tr!(
             "--tokens words: translators cannot be trained on whole words: a translation could not contain words \
              outside the vocabulary. Expected subwords or characters",
             "--tokens words: 翻訳モデルは単語のままでは学習できません。語彙にない単語は訳文に書けません。subwords か characters \
              を指定してください"
         );
-        return Err(Usage(problem).into());
+        return Err(UsageError(problem).into());
     }
     let asks = matches!(task, TaskName::Labels | TaskName::Score);
-    if !(asks || task == TaskName::Classify) && args.model() != Model::Transformer {
-        let name = args.model().to_possible_value().map_or(String::new(), |value| value.get_name().to_owned());
+    if !(asks || task == TaskName::Classify) && args.architecture() != Architecture::Transformer {
+        let name = args.architecture().to_possible_value().map_or(String::new(), |value| value.get_name().to_owned());
         let problem = tr!(
             "--model {name}: only what tells classes, labels or numbers can be of n-grams alone or a recurrent network; leave it out, or \
              give --task classify, --task labels or --task score",
             "--model {name}: n-gram だけのモデルと再帰型ネットワークは、クラス、複数のラベル、数値の予測だけで選べます。指定を外すか、\
              --task classify、--task labels、--task score のどれかを指定してください"
         );
-        return Err(Usage(problem).into());
+        return Err(UsageError(problem).into());
     }
-    if !args.unlabelled.is_empty() && (task != TaskName::Classify || args.model() != Model::Transformer) {
+    if !args.unlabelled.is_empty() && (task != TaskName::Classify || args.architecture() != Architecture::Transformer) {
         let problem = tr!(
             "--unlabelled: only a classifier with a transformer is pretrained first; to pretrain alone, give the texts \
              as DATA with --task mlm",
             "--unlabelled: 先に事前学習できるのはトランスフォーマーの分類器だけです。事前学習だけを行うには、そのテキストを\
              データとして --task mlm を指定してください"
         );
-        return Err(Usage(problem).into());
+        return Err(UsageError(problem).into());
     }
     let can_start = (asks || matches!(task, TaskName::Classify | TaskName::Tag | TaskName::Lm))
-        && args.model() == Model::Transformer;
+        && args.architecture() == Architecture::Transformer;
     if args.from.is_some() && known.is_none() && !can_start {
         let problem = tr!(
             "--from: only classifiers with a transformer, taggers and language models can start from a pretrained model; \
@@ -99,56 +99,56 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
             "--from: 事前学習済みのモデルから始められるのは、トランスフォーマーの分類器、単語にラベルを付けるモデル、言語モデルだけです。\
              指定を外すか、--task classify、--task tag、--task lm のどれかを指定し、ほかの --model は外してください"
         );
-        return Err(Usage(problem).into());
+        return Err(UsageError(problem).into());
     }
     if args.from.is_some() && args.tokens.is_some() {
         let problem = tr!(
             "--tokens: with --from the tokens are those of the pretrained model; leave it out",
             "--tokens: --from を指定すると、トークンは事前学習済みのモデルのものになります。指定を外してください"
         );
-        return Err(Usage(problem).into());
+        return Err(UsageError(problem).into());
     }
-    if args.several.is_asked() && task != TaskName::Labels {
+    if args.multi_label.is_given() && task != TaskName::Labels {
         let problem = tr!(
             "--labels, --separator: only for several labels a text; leave them out, or give --task labels",
             "--labels、--separator: テキストに複数のラベルを付けるときだけ使えます。指定を外すか、--task labels を指定してください"
         );
-        return Err(Usage(problem).into());
+        return Err(UsageError(problem).into());
     }
     if args.class_weights.is_some() && task != TaskName::Classify {
         let problem = tr!(
             "--class-weights: only where each text has one class; leave it out, or give --task classify",
             "--class-weights: 1 テキスト 1 クラスのときだけ使えます。指定を外すか、--task classify を指定してください"
         );
-        return Err(Usage(problem).into());
+        return Err(UsageError(problem).into());
     }
     if args.optimize.is_some() && task != TaskName::Classify {
         let problem = tr!(
             "--optimize: only where each text has one class; leave it out, or give --task classify",
             "--optimize: 1 テキスト 1 クラスのときだけ使えます。指定を外すか、--task classify を指定してください"
         );
-        return Err(Usage(problem).into());
+        return Err(UsageError(problem).into());
     }
     if args.hierarchy.is_some() && !matches!(task, TaskName::Classify | TaskName::Labels) {
         let problem = tr!(
             "--hierarchy: only for classes and labels; leave it out, or give --task classify or --task labels",
             "--hierarchy: クラスかラベルの予測だけで使えます。指定を外すか、--task classify か --task labels を指定してください"
         );
-        return Err(Usage(problem).into());
+        return Err(UsageError(problem).into());
     }
     if !args.columns.is_empty() && (args.data.is_none() || !(asks || task == TaskName::Classify)) {
         let problem = tr!(
             "--columns: only for classes, labels and numbers of the rows of a file; leave it out",
             "--columns: ファイルの行のクラス、複数のラベル、数値を予測するときだけ使えます。指定を外してください"
         );
-        return Err(Usage(problem).into());
+        return Err(UsageError(problem).into());
     }
     if args.folds.is_some() && matches!(task, TaskName::Tag | TaskName::Translate | TaskName::Lm | TaskName::Mlm) {
         let problem = tr!(
             "--folds: only for classes, labels and numbers; leave it out",
             "--folds: クラス、複数のラベル、数値の予測だけで使えます。指定を外してください"
         );
-        return Err(Usage(problem).into());
+        return Err(UsageError(problem).into());
     }
     tune::check(args, task)?;
     match task {
@@ -165,53 +165,53 @@ pub(crate) fn run(args: &Train) -> anyhow::Result<ExitCode> {
 /// The task asked for or, without, the one that the data is for.
 ///
 /// A model of one's `own` that is trained further keeps its task.
-fn task(args: &Train, own: Option<TaskName>) -> anyhow::Result<TaskName> {
+fn choose_task(args: &TrainArgs, own: Option<TaskName>) -> anyhow::Result<TaskName> {
     let Some(path) = &args.data else { return Ok(args.task.unwrap_or(TaskName::Classify)) };
     if let Some(task) = args.task {
         return Ok(task);
     }
     if let Some(folder) = &args.from
-        && ModelKind::of(folder).is_ok_and(|kind| kind == ModelKind::LanguageModel)
+        && ModelKind::from_folder(folder).is_ok_and(|kind| kind == ModelKind::LanguageModel)
     {
         let text = tr!(
             "lm: --from holds a language model, which is trained further",
             "lm: --from のフォルダは言語モデルで、追加学習します"
         );
-        tell(["task", "タスク"], &text);
+        print_status(["task", "タスク"], &text);
         return Ok(TaskName::Lm);
     }
     if let Some(task) = own {
         return Ok(task);
     }
-    if args.several.is_asked() {
+    if args.multi_label.is_given() {
         return Ok(TaskName::Labels);
     }
-    let found = recognise(&DataFiles::of_argument(path), &read_options(&args.reading, false)?)?;
+    let found = detect_task(&DataFiles::from_argument(path), &read_options(&args.reading, false)?)?;
     let (task, name) = match found.task {
-        Task::Classify => (TaskName::Classify, "classify"),
-        Task::Labels => (TaskName::Labels, "labels"),
-        Task::Score => (TaskName::Score, "score"),
-        Task::Tag => (TaskName::Tag, "tag"),
-        Task::Translate => (TaskName::Translate, "translate"),
-        Task::LanguageModel => (TaskName::Lm, "lm"),
+        TrainingTask::Classify => (TaskName::Classify, "classify"),
+        TrainingTask::Labels => (TaskName::Labels, "labels"),
+        TrainingTask::Score => (TaskName::Score, "score"),
+        TrainingTask::Tag => (TaskName::Tag, "tag"),
+        TrainingTask::Translate => (TaskName::Translate, "translate"),
+        TrainingTask::LanguageModel => (TaskName::Lm, "lm"),
         _ => {
             let problem = tr!(
                 "no task of this program suits the data: {}; --task names one all the same",
                 "このデータに合うタスクがありません：{}（--task で指定できます）",
                 found.why
             );
-            return Err(Usage(problem).into());
+            return Err(UsageError(problem).into());
         }
     };
     let text = tr!("{name}: {} (--task chooses another)", "{name}: {}（--task で変更できます）", found.why);
-    tell(["task", "タスク"], &text);
+    print_status(["task", "タスク"], &text);
     Ok(task)
 }
 
 /// The rows of all training files, in the order of the files: the `first` is read with these options, the others with those
 /// that are `like` it.
-fn load_all<F: Joined>(
-    args: &Train,
+fn load_all<F: Append>(
+    args: &TrainArgs,
     first: &Path,
     [options, like]: [&ReadOptions; 2],
     load: impl Fn(&Path, &ReadOptions) -> anyhow::Result<F>,
@@ -224,15 +224,15 @@ fn load_all<F: Joined>(
 }
 
 /// Says which labels have several spellings.
-fn tell_of_variants<'a>(labels: impl IntoIterator<Item = &'a str>) {
+fn report_variants<'a>(labels: impl IntoIterator<Item = &'a str>) {
     if let Some(text) = describe_variants(&label_variants(labels)) {
-        tell(["note", "注記"], &text);
+        print_status(["note", "注記"], &text);
     }
 }
 
 /// A run that writes to a folder.
-struct Session<'a> {
-    args: &'a Train,
+struct TrainSession<'a> {
+    args: &'a TrainArgs,
     kind: ModelKind,
     options: TrainOptions,
     start: Instant,
@@ -240,44 +240,44 @@ struct Session<'a> {
 }
 
 /// Whether Ctrl-C was pressed.
-static STOP: AtomicBool = AtomicBool::new(false);
+static STOP_REQUESTED: AtomicBool = AtomicBool::new(false);
 
 /// Whether a run that is stopped now has nothing to save: a classifier's n-gram model comes first, and is not saved alone.
-static NOTHING_YET: AtomicBool = AtomicBool::new(false);
+static NOTHING_TO_SAVE: AtomicBool = AtomicBool::new(false);
 
 /// Whether settings are searched for, so that there are trials to go on from.
 static TUNING: AtomicBool = AtomicBool::new(false);
 
 /// From now on Ctrl-C stops training after a step, and pressed again at once. Signals within a second are one.
-fn listen(is_resumed: bool) -> anyhow::Result<()> {
+fn handle_ctrl_c(is_resumed: bool) -> anyhow::Result<()> {
     static LISTENING: AtomicBool = AtomicBool::new(false);
     if LISTENING.swap(true, Ordering::Relaxed) {
         return Ok(());
     }
-    let mut signals = EndSignals::none();
+    let mut signals = ShutdownSignals::new();
     ctrlc::set_handler(move || {
-        match signals.count(Instant::now()) {
-            Shutdown::Graceful => STOP.store(true, Ordering::Relaxed),
+        match signals.record(Instant::now()) {
+            Shutdown::Graceful => STOP_REQUESTED.store(true, Ordering::Relaxed),
             Shutdown::Repeated => return,
-            Shutdown::Immediate => std::process::exit(i32::from(INTERRUPTED)),
+            Shutdown::Immediate => std::process::exit(i32::from(EXIT_INTERRUPTED)),
         }
         say!(
             "\n{}",
             match TUNING.load(Ordering::Relaxed) {
-                true => tune::stopping(),
-                false => stopping(NOTHING_YET.load(Ordering::Relaxed), is_resumed),
+                true => tune::stop_message(),
+                false => stop_message(NOTHING_TO_SAVE.load(Ordering::Relaxed), is_resumed),
             }
         );
     })?;
     Ok(())
 }
 
-impl<'a> Session<'a> {
-    fn new(args: &'a Train, kind: ModelKind, threads: usize, start: Instant) -> anyhow::Result<Session<'a>> {
+impl<'a> TrainSession<'a> {
+    fn new(args: &'a TrainArgs, kind: ModelKind, threads: usize, start: Instant) -> anyhow::Result<TrainSession<'a>> {
         let mut options = TrainOptions::default();
         options.seed = args.seed;
         options.epochs = args.epochs;
-        options.network = args.model().network();
+        options.network = args.architecture().network();
         options.from = args.from.clone();
         options.freeze = args.lora.map(Freeze::LowRank).or(args.freeze);
         options.class_weights = args.class_weights.clone();
@@ -289,10 +289,10 @@ impl<'a> Session<'a> {
         options.folds = args.folds;
         options.resume = args.resume;
         options.watch = args.watch.clone();
-        options.crew = crate::crew();
+        options.crew = crate::worker_group();
         let others = [args.valid.as_deref(), args.test.as_deref()];
         let read = read_options(&args.reading, false)?;
-        options.source = args.data.as_deref().map(|path| Source::new(path, others, &read).with_files(&args.more));
+        options.source = args.data.as_deref().map(|path| DataSource::new(path, others, &read).with_files(&args.more));
         // Before there is a folder.
         options.check_watch(kind)?;
         options.check_from(kind)?;
@@ -304,25 +304,25 @@ impl<'a> Session<'a> {
             args.seed,
             chumoku::active_isa()
         );
-        tell(["folder", "フォルダ"], &text);
-        Ok(Session { args, kind, options, start, folder })
+        print_status(["folder", "フォルダ"], &text);
+        Ok(TrainSession { args, kind, options, start, folder })
     }
 
     /// Trains, showing what happens; Ctrl-C stops it. None if it was stopped before there was anything to save.
     fn train<O>(&self, train: impl FnOnce(Training<'_>) -> chumoku::Result<O>) -> anyhow::Result<Option<O>> {
         let begins_with_ngrams = matches!(self.kind, ModelKind::Classifier | ModelKind::Ngrams | ModelKind::Tagger);
         TUNING.store(self.args.tune.is_some(), Ordering::Relaxed);
-        NOTHING_YET.store(begins_with_ngrams && self.args.tune.is_none(), Ordering::Relaxed);
-        listen(self.args.resume)?;
-        let mut progress = Progress::new(self.start);
-        let mut training = Training::to(&self.folder.work);
+        NOTHING_TO_SAVE.store(begins_with_ngrams && self.args.tune.is_none(), Ordering::Relaxed);
+        handle_ctrl_c(self.args.resume)?;
+        let mut progress = TrainProgress::new(self.start);
+        let mut training = Training::new(&self.folder.work);
         training.options = self.options.clone();
-        training.stop = &STOP;
-        training.observe = Box::new(|event: Event<'_>| {
+        training.stop = &STOP_REQUESTED;
+        training.observe = Box::new(|event: TrainEvent<'_>| {
             // The first thing said is what the n-gram model is like. Alone, it is trained once more then.
             let is_next_saved = self.kind != ModelKind::Ngrams && self.has_checkpoints();
-            if is_next_saved && matches!(event, Event::Said(..)) {
-                NOTHING_YET.store(false, Ordering::Relaxed);
+            if is_next_saved && matches!(event, TrainEvent::Message(..)) {
+                NOTHING_TO_SAVE.store(false, Ordering::Relaxed);
             }
             progress.show(event);
         });
@@ -344,7 +344,7 @@ impl<'a> Session<'a> {
                 };
                 Err(anyhow::Error::from(error).context(doing))
             }
-            Err(error @ (chumoku::Error::Writing { .. } | chumoku::Error::Io { .. }))
+            Err(error @ (chumoku::Error::Write { .. } | chumoku::Error::Io { .. }))
                 if has_checkpoints(&self.folder.work) =>
             {
                 let doing = tr!(
@@ -359,14 +359,14 @@ impl<'a> Session<'a> {
 
     /// Whether what is trained is saved on the way: a tagger's network is, and without one it trains in one go.
     fn has_checkpoints(&self) -> bool {
-        let is_encoder = |from: &PathBuf| !matches!(ModelKind::of(from), Ok(ModelKind::Tagger));
+        let is_encoder = |from: &PathBuf| !matches!(ModelKind::from_folder(from), Ok(ModelKind::Tagger));
         self.kind != ModelKind::Tagger || self.args.from.as_ref().is_some_and(is_encoder)
     }
 
     /// Says how to begin again, there being nothing to continue, and gives the exit code.
-    fn interrupted_early(&self) -> ExitCode {
-        let again = to_begin_again(crate::called(), self.args, &self.folder.path);
-        let said = match self.args.reading.kept.is_empty() {
+    fn report_interrupted_early(&self) -> ExitCode {
+        let again = restart_command(crate::command_words(), self.args, &self.folder.path);
+        let said = match self.args.reading.pipe_buffer.is_empty() {
             true => tr!(
                 "interrupted: nothing is trained yet; begin again with  {again}",
                 "中断しました。まだ何も学習していません。最初から始めるには  {again}"
@@ -378,16 +378,16 @@ impl<'a> Session<'a> {
             ),
         };
         say!("{said}");
-        ExitCode::from(INTERRUPTED)
+        ExitCode::from(EXIT_INTERRUPTED)
     }
 
     /// Says how to go on, and gives the exit code.
-    fn interrupted(&self) -> ExitCode {
-        if NOTHING_YET.load(Ordering::Relaxed) && !self.args.resume {
-            return self.interrupted_early();
+    fn report_interrupted(&self) -> ExitCode {
+        if NOTHING_TO_SAVE.load(Ordering::Relaxed) && !self.args.resume {
+            return self.report_interrupted_early();
         }
-        let again = to_continue(crate::called(), self.args, &self.folder.path);
-        let said = match self.args.reading.kept.is_empty() {
+        let again = resume_command(crate::command_words(), self.args, &self.folder.path);
+        let said = match self.args.reading.pipe_buffer.is_empty() {
             true => tr!("interrupted: continue with  {again}", "中断しました。続けるには  {again}"),
             // The pipe is empty now.
             false => tr!(
@@ -396,7 +396,7 @@ impl<'a> Session<'a> {
             ),
         };
         say!("{said}");
-        ExitCode::from(INTERRUPTED)
+        ExitCode::from(EXIT_INTERRUPTED)
     }
 
     /// Puts the model in its place, and shows what came of it: `metrics` as JSON, or what `show` says about the place.
@@ -410,7 +410,7 @@ impl<'a> Session<'a> {
             self.folder.finish()?;
         }
         let place = if interrupted { &self.folder.work } else { &self.folder.path };
-        let time = duration(self.start.elapsed());
+        let time = format_duration(self.start.elapsed());
         let text = tr!(
             "\ndone in {time}; the model is in {}",
             "\n完了しました（{time}）。モデルは {} にあります",
@@ -422,7 +422,7 @@ impl<'a> Session<'a> {
             false => show(place),
         };
         if interrupted {
-            return Ok(self.interrupted());
+            return Ok(self.report_interrupted());
         }
         shown.map(|()| ExitCode::SUCCESS)
     }
@@ -430,7 +430,7 @@ impl<'a> Session<'a> {
 
 /// What is said when Ctrl-C is pressed: `is_early` if there is nothing to save yet, `is_resumed` if a run goes on from
 /// checkpoints.
-fn stopping(is_early: bool, is_resumed: bool) -> String {
+fn stop_message(is_early: bool, is_resumed: bool) -> String {
     match (is_early, is_resumed) {
         (true, false) => tr!(
             "stopping: nothing is trained yet, so nothing is saved (press again to leave at once)",
@@ -448,12 +448,12 @@ fn stopping(is_early: bool, is_resumed: bool) -> String {
 }
 
 /// The command that continues this run: as it was called, since another seed or number of epochs is another run.
-fn to_continue(called: impl Iterator<Item = String>, args: &Train, folder: &Path) -> String {
-    to_begin_again(called.filter(|word| word != "--resume" && word != "--force"), args, folder) + " --resume"
+fn resume_command(called: impl Iterator<Item = String>, args: &TrainArgs, folder: &Path) -> String {
+    restart_command(called.filter(|word| word != "--resume" && word != "--force"), args, folder) + " --resume"
 }
 
 /// The command that begins this run again: as it was called, in the same folder.
-fn to_begin_again(mut called: impl Iterator<Item = String>, args: &Train, folder: &Path) -> String {
+fn restart_command(mut called: impl Iterator<Item = String>, args: &TrainArgs, folder: &Path) -> String {
     let name = called.next().unwrap_or_default();
     let mut line = "chumoku".to_owned();
     // A program's name is where its file lies, but Python's is how the module is called, with the command.
@@ -461,37 +461,37 @@ fn to_begin_again(mut called: impl Iterator<Item = String>, args: &Train, folder
         line = name;
         called.next();
     }
-    line = called.fold(line, |line, word| format!("{line} {}", quoted(&word)));
+    line = called.fold(line, |line, word| format!("{line} {}", shell_quoted(&word)));
     if args.out.is_none() {
-        line += &format!(" --out {}", quoted(&folder.display().to_string()));
+        line += &format!(" --out {}", shell_quoted(&folder.display().to_string()));
     }
     line
 }
 
 /// Refuses a text to watch that is not what the rows are, before there is a folder.
-fn check_watched<A>(args: &Train, data: &TrainingData<A>) -> anyhow::Result<()> {
+fn check_watch_text<A>(args: &TrainArgs, data: &TrainingData<A>) -> anyhow::Result<()> {
     let watch = args.watch.as_deref();
-    watch.map_or(Ok(()), |line| pairs::of_line("--watch", line, data.reads_pairs()).map(drop))
+    watch.map_or(Ok(()), |line| pairs::from_line("--watch", line, data.reads_pairs()).map(drop))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::{Args, Command};
+    use crate::args::{Cli, Command};
     use clap::Parser;
 
     fn continued(words: &[&str]) -> String {
         let words = std::iter::once("chumoku").chain(words.iter().copied());
-        let Command::Train(args) = Args::parse_from(words.clone()).command else { panic!("not train") };
-        to_continue(words.map(String::from), &args, Path::new("chumoku-model-2"))
+        let Command::Train(args) = Cli::parse_from(words.clone()).command else { panic!("not train") };
+        resume_command(words.map(String::from), &args, Path::new("chumoku-model-2"))
     }
 
     #[test]
     fn the_command_that_continues_a_run_is_the_same_run() {
         assert_eq!(continued(&["train"]), "chumoku train --out chumoku-model-2 --resume");
         let words = ["chumoku", "train", "--force"];
-        let Command::Train(args) = Args::parse_from(words).command else { panic!("not train") };
-        let again = to_begin_again(words.iter().map(|word| (*word).to_owned()), &args, Path::new("chumoku-model-2"));
+        let Command::Train(args) = Cli::parse_from(words).command else { panic!("not train") };
+        let again = restart_command(words.iter().map(|word| (*word).to_owned()), &args, Path::new("chumoku-model-2"));
         assert_eq!(again, "chumoku train --force --out chumoku-model-2");
         assert_eq!(
             continued(&["train", "my data.csv", "--seed=7", "--force", "--out=it's"]),

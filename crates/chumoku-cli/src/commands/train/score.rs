@@ -1,92 +1,93 @@
 //! Training a predictor of a number for each text.
 
-use super::classify::{asked_for, check_ngrams, next, scored_on, this_model};
-use super::{Session, check_watched, further, load_all};
+use super::classify::{check_ngrams, next_commands, optional_sections, scored_on_heading, this_model};
+use super::{TrainSession, check_watch_text, continued, load_all};
 use crate::ExitCode;
-use crate::Usage;
-use crate::args::{Model, Train};
+use crate::UsageError;
+use crate::args::{Architecture, TrainArgs};
 use crate::commands::pictures::terminal_options;
 use crate::commands::read_options;
-use crate::progress::tell;
-use crate::report::{self, fit, right};
+use crate::progress::print_status;
+use crate::report::{self, align_right, fit};
 use chumoku::ModelKind;
-use chumoku::data::{LabelOptions, ReadOptions, ScoredTexts, load_scores, options_like, thousands};
+use chumoku::data::{LabelOptions, ReadOptions, ScoreDataset, format_thousands, load_scores, options_for_all_files};
 use chumoku::lang::lang;
 use chumoku::train::{
-    Known, NgramNumberOutcome, NumberScores, Source, SourceData, TrainingData, figure, network_name,
+    BaseModel, DataSource, NgramNumberOutcome, NumberScores, SourceData, TrainingData, figure, network_name,
     train_ngram_number, train_number,
 };
-use chumoku::{Measured, tr};
+use chumoku::{NumberLabel, tr};
 use chumoku_view::{Content, Figure, Scatter};
 use serde_json::Value;
 use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
 
-pub(super) fn run(args: &Train, known: Option<&Known>, threads: usize) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &TrainArgs, known: Option<&BaseModel>, threads: usize) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     let data = data(args, known)?;
-    describe(&data);
-    if args.model() == Model::Ngrams {
+    report_data(&data);
+    if args.architecture() == Architecture::Ngrams {
         check_ngrams(args)?;
-        let session = Session::new(args, ModelKind::Ngrams, threads, start)?;
+        let session = TrainSession::new(args, ModelKind::Ngrams, threads, start)?;
         let trained = session.train(|training| train_ngram_number(&data, training))?;
-        let Some(NgramNumberOutcome { metrics, .. }) = trained else { return Ok(session.interrupted()) };
-        return session
-            .finish(false, &metrics, |place| show(&metrics, "", &next(place, false, true, data.reads_pairs())));
+        let Some(NgramNumberOutcome { metrics, .. }) = trained else { return Ok(session.report_interrupted()) };
+        return session.finish(false, &metrics, |place| {
+            print_summary(&metrics, "", &next_commands(place, false, true, data.reads_pairs()))
+        });
     }
-    check_watched(args, &data)?;
-    let session = Session::new(args, ModelKind::Classifier, threads, start)?;
+    check_watch_text(args, &data)?;
+    let session = TrainSession::new(args, ModelKind::Classifier, threads, start)?;
     let trained = session.train(|training| train_number(&data, training))?;
-    let Some(outcome) = trained else { return Ok(session.interrupted()) };
+    let Some(outcome) = trained else { return Ok(session.report_interrupted()) };
     session.finish(outcome.interrupted, &outcome.metrics, |place| {
-        let noun = network_name(outcome.model.config().model.body.network());
-        show(&outcome.metrics, noun, &next(place, false, true, data.reads_pairs()))
+        let noun = network_name(outcome.model.config().model.body.kind());
+        print_summary(&outcome.metrics, noun, &next_commands(place, false, true, data.reads_pairs()))
     })
 }
 
-pub(crate) fn load(path: &Path, options: &ReadOptions) -> anyhow::Result<ScoredTexts> {
+pub(crate) fn load(path: &Path, options: &ReadOptions) -> anyhow::Result<ScoreDataset> {
     let scores = load_scores(path, options)?;
-    tell(["data", "データ"], &scores.description);
+    print_status(["data", "データ"], &scores.description);
     if scores.skipped.count > 0 {
-        tell(["skipped", "除外"], &scores.skipped.to_string());
+        print_status(["skipped", "除外"], &scores.skipped.to_string());
     }
     Ok(scores)
 }
 
-fn data(args: &Train, known: Option<&Known>) -> anyhow::Result<TrainingData<Measured>> {
+fn data(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Result<TrainingData<NumberLabel>> {
     let Some(path) = &args.data else {
         let problem = tr!(
             "there is no built-in data with numbers: give a file, e.g. chumoku train reviews.csv --task score",
             "数値の付いた内蔵のデータはありません。ファイルを指定してください（例: chumoku train reviews.csv --task score）"
         );
-        return Err(Usage(problem).into());
+        return Err(UsageError(problem).into());
     };
     let options = read_options(&args.reading, false)?;
     let mut numbers = options.clone();
     numbers.numbers = true;
-    let like = options_like(path, &args.more, &numbers)?;
+    let like = options_for_all_files(path, &args.more, &numbers)?;
     let train = load_all(args, path, [&options, &like], load)?;
     let valid = args.valid.as_deref().map(|path| load(path, &options)).transpose()?;
     let test = args.test.as_deref().map(|path| load(path, &options)).transpose()?;
     let others = [args.valid.as_deref(), args.test.as_deref()];
-    let source = Some(Source::new(path, others, &options).with_files(&args.more));
+    let source = Some(DataSource::new(path, others, &options).with_files(&args.more));
     if let Some(known) = known {
         let new = SourceData::new(source, train, [valid, test]);
         let read = |path: &Path, options: &ReadOptions, _: &LabelOptions| load(path, options);
-        return further::data(args, known, &options, new, (&read, None));
+        return continued::continued_data(args, known, &options, new, (&read, None));
     }
-    let mut data = TrainingData::of_scores(&train, valid.as_ref(), test.as_ref())?;
+    let mut data = TrainingData::from_scores(&train, valid.as_ref(), test.as_ref())?;
     data.sources.extend(source);
     Ok(data)
 }
 
 /// Rows and numbers.
-fn describe(data: &TrainingData<Measured>) {
-    let [train, valid, test] = [&data.train, &data.valid, &data.test].map(|rows| thousands(rows.len()));
+fn report_data(data: &TrainingData<NumberLabel>) {
+    let [train, valid, test] = [&data.train, &data.valid, &data.test].map(|rows| format_thousands(rows.len()));
     let text =
         tr!("{train} to train on, {valid} to validate, {test} to test", "学習 {train}、検証 {valid}、テスト {test}");
-    tell(["rows", "行数"], &text);
+    print_status(["rows", "行数"], &text);
     let scale = &data.scale;
     let numbers = data.train.labels.iter().map(|measured| measured.number);
     let mean = numbers.sum::<f64>() / data.train.len().max(1) as f64;
@@ -96,26 +97,26 @@ fn describe(data: &TrainingData<Measured>) {
         true => tr!("{bins} levels", "{bins} 段階"),
         false => tr!("told by {questions} thresholds", "しきい値 {questions} 個で判別"),
     };
-    let [least, most] = [least, most].map(short);
+    let [least, most] = [least, most].map(format_number);
     let mean = figure(mean);
     let text = tr!("{least} to {most}, mean {mean}; {how}", "{least}〜{most}、平均 {mean}、{how}");
-    tell(["numbers", "数値"], &text);
-    super::classify::tell_of_columns(&data.columns);
-    data.notes.iter().for_each(|note| tell(["note", "注記"], note));
+    print_status(["numbers", "数値"], &text);
+    super::classify::report_columns(&data.columns);
+    data.notes.iter().for_each(|note| print_status(["note", "注記"], note));
 }
 
 /// A number of the file as it stands there, unless it is very long.
-fn short(x: f64) -> String {
+fn format_number(x: f64) -> String {
     let text = x.to_string();
     if text.len() <= 12 { text } else { figure(x) }
 }
 
 /// The predictors whose scores `metrics.json` holds, by what tables call them: the model first.
-fn predictors(metrics: &Value, noun: &str) -> anyhow::Result<Vec<(String, NumberScores)>> {
+fn predictor_scores(metrics: &Value, noun: &str) -> anyhow::Result<Vec<(String, NumberScores)>> {
     let scores = |value: &Value| serde_json::from_value::<NumberScores>(value.clone());
     let parts = &metrics["parts"];
     let names = [
-        (report::leaked(metrics).unwrap_or_default(), &metrics["unseen"]),
+        (report::leaked_rows_name(metrics).unwrap_or_default(), &metrics["unseen"]),
         (tr!("  its {noun} alone", "  {noun}単独"), &parts["attention"]),
         (tr!("baseline: n-grams, linear", "比較対象: n-gram の線形モデル"), &parts["ngrams"]),
         (tr!("baseline: always the median", "比較対象: 常に中央値"), &parts["median"]),
@@ -129,37 +130,38 @@ fn predictors(metrics: &Value, noun: &str) -> anyhow::Result<Vec<(String, Number
 
 /// The report in full, but for the points, which the folder does not hold.
 pub(in crate::commands) fn report(metrics: &Value, noun: &str) -> anyhow::Result<String> {
-    let found = predictors(metrics, noun)?;
+    let found = predictor_scores(metrics, noun)?;
     let rows: Vec<(&str, &NumberScores)> = found.iter().map(|(name, scores)| (name.as_str(), scores)).collect();
     let scores = rows[0].1;
-    let warning = scores.warning().map_or(String::new(), |warning| report::filled(&warning) + "\n\n");
-    let (on, table) = (scored_on(metrics, scores.rows), comparison(&rows));
-    let (levels, intervals, sure) = (levels(scores), intervals(scores), report::sure_answers(&metrics["abstain"]));
-    Ok(format!("{warning}{on}\n\n{table}\n{levels}{intervals}{sure}{}", asked_for(metrics)))
+    let warning = scores.warning().map_or(String::new(), |warning| report::paragraph(&warning) + "\n\n");
+    let (on, table) = (scored_on_heading(metrics, scores.rows), comparison(&rows));
+    let (levels, intervals, sure) =
+        (level_table(scores), interval_coverage(scores), report::abstain_table(&metrics["abstain"]));
+    Ok(format!("{warning}{on}\n\n{table}\n{levels}{intervals}{sure}{}", optional_sections(metrics)))
 }
 
 /// The report in short, which fits a screen unless more was asked for, and the commands for more.
-fn show(metrics: &Value, noun: &str, next: &str) -> anyhow::Result<()> {
-    let found = predictors(metrics, noun)?;
+fn print_summary(metrics: &Value, noun: &str, next: &str) -> anyhow::Result<()> {
+    let found = predictor_scores(metrics, noun)?;
     let rows: Vec<(&str, &NumberScores)> = found.iter().map(|(name, scores)| (name.as_str(), scores)).collect();
     let scores = rows[0].1;
-    let warning = scores.warning().map_or(String::new(), |warning| report::filled(&warning) + "\n");
-    let above = format!("{warning}{}\n{}\n", scored_on(metrics, scores.rows), comparison(&rows));
-    let sure = report::surest(&metrics["abstain"]);
-    let below = format!("{}{sure}{}\n{next}", intervals(scores), asked_for(metrics));
-    let levels = levels(scores);
-    let fits = levels.lines().count() <= report::room(&[&above, &below]);
+    let warning = scores.warning().map_or(String::new(), |warning| report::paragraph(&warning) + "\n");
+    let above = format!("{warning}{}\n{}\n", scored_on_heading(metrics, scores.rows), comparison(&rows));
+    let sure = report::abstain_summary(&metrics["abstain"]);
+    let below = format!("{}{sure}{}\n{next}", interval_coverage(scores), optional_sections(metrics));
+    let levels = level_table(scores);
+    let fits = levels.lines().count() <= report::free_lines(&[&above, &below]);
     write!(std::io::stdout().lock(), "{above}{}{below}", if fits { &levels } else { "" })?;
     Ok(())
 }
 
 /// A row for each predictor.
 pub(crate) fn comparison(rows: &[(&str, &NumberScores)]) -> String {
-    let names = rows[0].1.figures().map(|(name, _)| right(name, 8));
+    let names = rows[0].1.figures().map(|(name, _)| align_right(name, 8));
     let interval = lang().pick("95 % of error", "95 % 区間");
     let mut out = format!("{} {}   {interval}\n", fit("", 27), names.join(" "));
     for (name, scores) in rows {
-        let values = scores.figures().map(|(_, x)| right(&figure(x), 8));
+        let values = scores.figures().map(|(_, x)| align_right(&figure(x), 8));
         let [low, high] = scores.mean_absolute_error_interval.map(figure);
         let interval = tr!("{low} to {high}", "{low}〜{high}");
         out += &format!("{} {}   {interval}\n", fit(name, 27), values.join(" "));
@@ -168,32 +170,32 @@ pub(crate) fn comparison(rows: &[(&str, &NumberScores)]) -> String {
 }
 
 /// Levels, the points, and how the intervals held.
-pub(crate) fn details(scores: &NumberScores, points: &[[f64; 2]]) -> String {
+pub(crate) fn score_details(scores: &NumberScores, points: &[[f64; 2]]) -> String {
     let text = scatter(points).to_text(&terminal_options(lang()));
     // Its own title and rows are said above.
     let points = text.lines().skip(3).map(|line| format!("{line}\n")).collect::<String>();
-    levels(scores) + &points + &intervals(scores)
+    level_table(scores) + &points + &interval_coverage(scores)
 }
 
 /// A row for each level, where numbers have levels.
-fn levels(scores: &NumberScores) -> String {
+fn level_table(scores: &NumberScores) -> String {
     let mut out = String::new();
     if !scores.levels.is_empty() {
         let heads = match lang() {
             chumoku::Lang::En => ["rows", "predicted", "error", "nearest"],
             chumoku::Lang::Ja => ["行数", "予測の平均", "絶対誤差", "丸めて一致"],
         };
-        let heads = heads.map(|head| right(head, 10));
-        out += &format!("{} {}\n", right(lang().pick("true", "真の値"), 8), heads.join(" "));
+        let heads = heads.map(|head| align_right(head, 10));
+        out += &format!("{} {}\n", align_right(lang().pick("true", "真の値"), 8), heads.join(" "));
         for of in &scores.levels {
             let [mean, error] =
                 [of.mean_prediction, of.mean_absolute_error].map(|x| x.map_or_else(|| "–".to_owned(), figure));
             let exact = of.exact.map_or_else(|| "–".to_owned(), |x| format!("{:.1} %", 100.0 * x));
-            let cells = [thousands(of.rows), mean, error, exact].map(|cell| right(&cell, 10));
-            out += &format!("{} {}\n", right(&of.level.to_string(), 8), cells.join(" "));
+            let cells = [format_thousands(of.rows), mean, error, exact].map(|cell| align_right(&cell, 10));
+            out += &format!("{} {}\n", align_right(&of.level.to_string(), 8), cells.join(" "));
         }
         if scores.elsewhere > 0 {
-            let (rows, [least, most]) = (thousands(scores.elsewhere), scores.ends());
+            let (rows, [least, most]) = (format_thousands(scores.elsewhere), scores.ends());
             out += &tr!(
                 "{rows} rows have numbers that are none of these; the model answers from {least} to {most}.\n",
                 "これらのどれでもない数値の行が {rows} 行あります。モデルの答えは {least} から {most} までです。\n"
@@ -205,7 +207,7 @@ fn levels(scores: &NumberScores) -> String {
 }
 
 /// How the intervals held.
-fn intervals(scores: &NumberScores) -> String {
+fn interval_coverage(scores: &NumberScores) -> String {
     let mut out = String::new();
     if let (Some(coverage), Some(width)) = (scores.coverage, scores.mean_width) {
         let (coverage, width) = (100.0 * coverage, figure(width));
@@ -213,14 +215,14 @@ fn intervals(scores: &NumberScores) -> String {
             "The 90 % intervals hold {coverage:.1} % of the true numbers; mean width {width}.",
             "90 % 区間に真の値が入った割合は {coverage:.1} %、区間の幅の平均は {width} です。"
         );
-        out += &format!("{}\n", crate::report::filled(&text));
+        out += &format!("{}\n", crate::report::paragraph(&text));
     }
     out
 }
 
 /// The points as a figure.
 pub(crate) fn scatter(points: &[[f64; 2]]) -> Figure {
-    let rows = thousands(points.len());
+    let rows = format_thousands(points.len());
     Figure {
         title: tr!("Predicted numbers over true ones", "真の値と予測"),
         subtitle: tr!("{rows} rows; the line is where they are equal", "{rows} 行。線の上では両者が等しい"),

@@ -1,22 +1,22 @@
 //! Training a tagger.
 
-use super::classify::{scored_on, this_model};
-use super::{Session, further, load_all};
-use crate::args::{Precision, Train};
+use super::classify::{scored_on_heading, this_model};
+use super::{TrainSession, continued, load_all};
+use crate::args::{Precision, TrainArgs};
 use crate::commands::read_options;
-use crate::progress::tell;
-use crate::report::{filled, fit, percent, right};
-use crate::{ExitCode, Usage, harmless};
-use chumoku::data::{LabelOptions, ReadOptions, SpanUnit, SpannedTexts, load_spans, thousands};
+use crate::progress::print_status;
+use crate::report::{align_right, fit, paragraph, percent};
+use crate::{ExitCode, UsageError, sanitize};
+use chumoku::data::{LabelOptions, ReadOptions, SpanDataset, SpanUnit, format_thousands, load_spans};
 use chumoku::lang::lang;
-use chumoku::train::{Known, Source, SourceData, SpanScore, SpanScores, TaggerData, train_tagger};
+use chumoku::train::{BaseModel, DataSource, SourceData, SpanScore, SpanScores, TaggerData, train_tagger};
 use chumoku::{ModelKind, sorting, tr};
 use std::collections::HashMap;
 use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
 
-pub(super) fn run(args: &Train, known: Option<&Known>, threads: usize) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &TrainArgs, known: Option<&BaseModel>, threads: usize) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     check(args, known)?;
     let Some(path) = &args.data else {
@@ -24,18 +24,24 @@ pub(super) fn run(args: &Train, known: Option<&Known>, threads: usize) -> anyhow
             "there is no built-in data with labelled words: give a file, e.g. chumoku train names.conll --task tag",
             "単語にラベルの付いた内蔵のデータはありません。ファイルを指定してください（例: chumoku train names.conll --task tag）"
         );
-        return Err(Usage(problem).into());
+        return Err(UsageError(problem).into());
     };
     let options = read_options(&args.reading, false)?;
     let train = load_all(args, path, [&options; 2], load)?;
     let valid = args.valid.as_deref().map(|path| load(path, &options)).transpose()?;
     let test = args.test.as_deref().map(|path| load(path, &options)).transpose()?;
     let others = [args.valid.as_deref(), args.test.as_deref()];
-    let source = Some(Source::new(path, others, &options).with_files(&args.more));
+    let source = Some(DataSource::new(path, others, &options).with_files(&args.more));
     let data: TaggerData = match known {
         Some(known) => {
             let read = |path: &Path, options: &ReadOptions, _: &LabelOptions| load(path, options);
-            further::data(args, known, &options, SourceData::new(source, train.clone(), [valid, test]), (&read, None))?
+            continued::continued_data(
+                args,
+                known,
+                &options,
+                SourceData::new(source, train.clone(), [valid, test]),
+                (&read, None),
+            )?
         }
         None => {
             let mut data = TaggerData::new(&train, valid.as_ref(), test.as_ref())?;
@@ -43,16 +49,16 @@ pub(super) fn run(args: &Train, known: Option<&Known>, threads: usize) -> anyhow
             data
         }
     };
-    describe(&train, &data);
-    let session = Session::new(args, ModelKind::Tagger, threads, start)?;
+    report_data(&train, &data);
+    let session = TrainSession::new(args, ModelKind::Tagger, threads, start)?;
     let trained = session.train(|training| train_tagger(&data, training))?;
-    let Some(outcome) = trained else { return Ok(session.interrupted()) };
+    let Some(outcome) = trained else { return Ok(session.report_interrupted()) };
     session.finish(outcome.interrupted, &outcome.metrics, |place| {
         let mut out = std::io::stdout().lock();
         if let Some(warning) = outcome.test.warning() {
-            writeln!(out, "{}\n", filled(&warning))?;
+            writeln!(out, "{}\n", paragraph(&warning))?;
         }
-        writeln!(out, "{}\n", scored_on(&outcome.metrics, outcome.test.rows))?;
+        writeln!(out, "{}\n", scored_on_heading(&outcome.metrics, outcome.test.rows))?;
         let seen = lang().pick("baseline: names of training", "比較対象: 学習データの名前");
         let mut rows = vec![(this_model(), &outcome.test)];
         if let Some([crf, network]) = &outcome.parts {
@@ -61,17 +67,17 @@ pub(super) fn run(args: &Train, known: Option<&Known>, threads: usize) -> anyhow
         }
         rows.push((seen, &outcome.dictionary));
         writeln!(out, "{}", comparison(&rows))?;
-        write!(out, "{}", kinds(&outcome.test))?;
-        write!(out, "{}", further::shown(&outcome.metrics["further"]))?;
-        writeln!(out, "\n  chumoku predict {} \"…\"", crate::commands::quoted(&place.display().to_string()))?;
+        write!(out, "{}", kind_table(&outcome.test))?;
+        write!(out, "{}", continued::format_changes(&outcome.metrics["further"]))?;
+        writeln!(out, "\n  chumoku predict {} \"…\"", crate::commands::shell_quoted(&place.display().to_string()))?;
         Ok(())
     })
 }
 
 /// Refuses what a tagger does not have.
-fn check(args: &Train, known: Option<&Known>) -> anyhow::Result<()> {
+fn check(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Result<()> {
     if args.watch.is_some() {
-        return Err(Usage(tr!(
+        return Err(UsageError(tr!(
             "--watch: the attention of a tagger is not recorded; leave it out",
             "--watch: 単語にラベルを付けるモデルのアテンションは記録できません。指定を外してください"
         ))
@@ -87,12 +93,12 @@ fn check(args: &Train, known: Option<&Known>) -> anyhow::Result<()> {
     let has_network = known.map_or(args.from.is_some(), |known| known.is_fine_tuned);
     match flags.into_iter().find(|(_, is_given)| *is_given && !has_network) {
         None => Ok(()),
-        Some((flag, _)) if known.is_some() => Err(Usage(tr!(
+        Some((flag, _)) if known.is_some() => Err(UsageError(tr!(
             "{flag}: a tagger without an encoder has no network, and trains in one go; leave it out",
             "{flag}: エンコーダーのない、単語にラベルを付けるモデルには、ネットワークも途中から再開する学習もありません。指定を外してください"
         ))
         .into()),
-        Some((flag, _)) => Err(Usage(tr!(
+        Some((flag, _)) => Err(UsageError(tr!(
             "{flag}: a tagger has no network unless it starts from an encoder, and trains in one go; leave it out, or give --from",
             "{flag}: 単語にラベルを付けるモデルは、--from を指定しないとネットワークがなく、途中から再開する学習もありません。指定を外すか、--from \
              を指定してください"
@@ -102,28 +108,28 @@ fn check(args: &Train, known: Option<&Known>) -> anyhow::Result<()> {
 }
 
 /// A file of texts with spans.
-pub(crate) fn load(path: &Path, options: &ReadOptions) -> anyhow::Result<SpannedTexts> {
+pub(crate) fn load(path: &Path, options: &ReadOptions) -> anyhow::Result<SpanDataset> {
     if options.sheet.is_some() {
-        return Err(Usage(tr!(
+        return Err(UsageError(tr!(
             "--sheet: texts with spans are read from JSONL and CoNLL files, which have no sheets; leave it out",
             "--sheet: スパン付きのテキストは JSONL か CoNLL のファイルから読みます。シートはないので、指定を外してください"
         ))
         .into());
     }
     let texts = load_spans(path, options)?;
-    tell(["data", "データ"], &texts.description);
+    print_status(["data", "データ"], &texts.description);
     if texts.skipped.count > 0 {
-        tell(["skipped", "除外"], &texts.skipped.to_string());
+        print_status(["skipped", "除外"], &texts.skipped.to_string());
     }
     Ok(texts)
 }
 
 /// Rows and kinds.
-fn describe(train: &SpannedTexts, data: &TaggerData) {
-    let [rows, valid, test] = [&data.train, &data.valid, &data.test].map(|rows| thousands(rows.len()));
+fn report_data(train: &SpanDataset, data: &TaggerData) {
+    let [rows, valid, test] = [&data.train, &data.valid, &data.test].map(|rows| format_thousands(rows.len()));
     let text =
         tr!("{rows} to train on, {valid} to validate, {test} to test", "学習 {rows}、検証 {valid}、テスト {test}");
-    tell(["rows", "行数"], &text);
+    print_status(["rows", "行数"], &text);
     // Trained further, those of the old rows too.
     let mut found = HashMap::new();
     let all = [&data.train, &data.valid, &data.test];
@@ -134,9 +140,9 @@ fn describe(train: &SpannedTexts, data: &TaggerData) {
         Some(_) => found.into_iter().collect(),
         None => train.kinds().into_iter().collect(),
     };
-    sorting::by_key(&mut kinds, |(name, n)| (std::cmp::Reverse(*n), *name));
+    sorting::sort_by_key(&mut kinds, |(name, n)| (std::cmp::Reverse(*n), *name));
     let shown: Vec<String> =
-        kinds.iter().take(12).map(|(name, n)| format!("{} {}", harmless(name), thousands(*n))).collect();
+        kinds.iter().take(12).map(|(name, n)| format!("{} {}", sanitize(name), format_thousands(*n))).collect();
     let more = if kinds.len() > 12 { ", …" } else { "" };
     let by = match (data.each_word, data.unit) {
         (true, _) => tr!("a label for each word", "単語ごとのラベル"),
@@ -144,36 +150,36 @@ fn describe(train: &SpannedTexts, data: &TaggerData) {
         (_, SpanUnit::Characters) => tr!("by characters", "文字単位"),
     };
     let list = shown.join(", ");
-    tell(["spans", "スパン"], &tr!("{list}{more}; {by}", "{list}{more}。{by}"));
-    data.notes.iter().for_each(|note| tell(["note", "注記"], note));
+    print_status(["spans", "スパン"], &tr!("{list}{more}; {by}", "{list}{more}。{by}"));
+    data.notes.iter().for_each(|note| print_status(["note", "注記"], note));
 }
 
-fn line(name: &str, score: &SpanScore) -> String {
-    let [p, r, f] = [score.precision, score.recall, score.f1].map(|x| right(&percent(x), 9));
-    let spans = right(&thousands(score.spans), 7);
+fn score_row(name: &str, score: &SpanScore) -> String {
+    let [p, r, f] = [score.precision, score.recall, score.f1].map(|x| align_right(&percent(x), 9));
+    let spans = align_right(&format_thousands(score.spans), 7);
     format!("{} {p} {r} {f} {spans}", fit(name, 30))
 }
 
-fn heads() -> String {
+fn header_row() -> String {
     let names = match lang() {
         chumoku::Lang::En => ["precision", "recall", "F1"],
         chumoku::Lang::Ja => ["適合率", "再現率", "F1"],
     };
-    let spans = right(lang().pick("spans", "スパン"), 7);
-    format!("{:30} {} {spans}", "", names.map(|name| right(name, 9)).join(" "))
+    let spans = align_right(lang().pick("spans", "スパン"), 7);
+    format!("{:30} {} {spans}", "", names.map(|name| align_right(name, 9)).join(" "))
 }
 
 /// A row for each predictor.
 pub(crate) fn comparison(rows: &[(&str, &SpanScores)]) -> String {
-    let mut out = heads() + "\n";
-    rows.iter().for_each(|(name, scores)| out += &(line(name, &scores.all) + "\n"));
+    let mut out = header_row() + "\n";
+    rows.iter().for_each(|(name, scores)| out += &(score_row(name, &scores.all) + "\n"));
     let [low, high] = rows[0].1.f1_interval.map(percent);
     out + &tr!("95 % interval of F1: {low} to {high}\n", "F1 の 95 % 区間: {low}〜{high}\n")
 }
 
 /// A row for each kind.
-pub(crate) fn kinds(scores: &SpanScores) -> String {
-    let mut out = heads() + "\n";
-    scores.kinds.iter().for_each(|kind| out += &(line(&kind.label, kind) + "\n"));
+pub(crate) fn kind_table(scores: &SpanScores) -> String {
+    let mut out = header_row() + "\n";
+    scores.kinds.iter().for_each(|kind| out += &(score_row(&kind.label, kind) + "\n"));
     out
 }

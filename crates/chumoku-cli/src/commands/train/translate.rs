@@ -1,15 +1,15 @@
 //! Training a translator.
 
-use super::{Session, load_all};
+use super::{TrainSession, load_all};
 use crate::ExitCode;
-use crate::args::Train;
-use crate::commands::{quoted, read_options};
-use crate::harmless;
-use crate::progress::tell;
+use crate::args::TrainArgs;
+use crate::commands::{read_options, shell_quoted};
+use crate::progress::print_status;
+use crate::sanitize;
 use chumoku::ModelKind;
 use chumoku::builtin;
-use chumoku::data::thousands;
-use chumoku::data::{DataFiles, PairDataset, PairParts, ReadOptions, load_pairs};
+use chumoku::data::format_thousands;
+use chumoku::data::{DataFiles, PairDataset, PairSplit, ReadOptions, load_pairs};
 use chumoku::lang::lang;
 use chumoku::tr;
 use chumoku::train::{TranslationScores, TranslatorOutcome, train_translator};
@@ -18,77 +18,77 @@ use std::path::Path;
 use std::time::Instant;
 
 /// Seed of the built-in dates: runs with different seeds train on the same pairs.
-const DATES: u64 = 0;
+const DATES_SEED: u64 = 0;
 
-pub(super) fn run(args: &Train, threads: usize) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &TrainArgs, threads: usize) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     let (data, names) = data(args)?;
-    describe(&data, &names);
-    let session = Session::new(args, ModelKind::Translator, threads, start)?;
+    report_data(&data, &names);
+    let session = TrainSession::new(args, ModelKind::Translator, threads, start)?;
     let trained = session.train(|training| train_translator(&data, names.clone(), training))?;
-    let Some(outcome) = trained else { return Ok(session.interrupted()) };
-    session.finish(outcome.interrupted, &outcome.metrics, |place| show(&data, &outcome, place))
+    let Some(outcome) = trained else { return Ok(session.report_interrupted()) };
+    session.finish(outcome.interrupted, &outcome.metrics, |place| print_summary(&data, &outcome, place))
 }
 
 pub(crate) fn load(path: &Path, options: &ReadOptions) -> anyhow::Result<PairDataset> {
-    let dataset = load_pairs(&DataFiles::of_argument(path), options)?;
-    tell(["data", "データ"], &dataset.description);
+    let dataset = load_pairs(&DataFiles::from_argument(path), options)?;
+    print_status(["data", "データ"], &dataset.description);
     if dataset.skipped.count > 0 {
-        tell(["skipped", "除外"], &dataset.skipped.to_string());
+        print_status(["skipped", "除外"], &dataset.skipped.to_string());
     }
     Ok(dataset)
 }
 
-fn data(args: &Train) -> anyhow::Result<(PairParts, [String; 2])> {
+fn data(args: &TrainArgs) -> anyhow::Result<(PairSplit, [String; 2])> {
     let Some(path) = &args.data else {
         let text = tr!(
             "the built-in dates: dates and times as people write them, English and Japanese, to ISO 8601 (give a file to \
              train on your own pairs)",
             "内蔵の日付。英語と日本語で書かれた日付・時刻から ISO 8601 へ（自分の対訳で学習するにはファイルを指定）"
         );
-        tell(["data", "データ"], &text);
-        return Ok((builtin::dates(DATES), ["date".into(), "ISO 8601".into()]));
+        print_status(["data", "データ"], &text);
+        return Ok((builtin::dates(DATES_SEED), ["date".into(), "ISO 8601".into()]));
     };
     let options = read_options(&args.reading, false)?;
     let train = load_all(args, path, [&options; 2], load)?;
     let valid = args.valid.as_deref().map(|path| load(path, &options)).transpose()?;
     let test = args.test.as_deref().map(|path| load(path, &options)).transpose()?;
     let names = train.names.clone();
-    Ok((PairParts::new(&train, valid.as_ref(), test.as_ref())?, names))
+    Ok((PairSplit::new(&train, valid.as_ref(), test.as_ref())?, names))
 }
 
 /// Rows and lengths.
-fn describe(data: &PairParts, names: &[String; 2]) {
-    let [train, valid, test] = [&data.train, &data.valid, &data.test].map(|part| thousands(part.len()));
+fn report_data(data: &PairSplit, names: &[String; 2]) {
+    let [train, valid, test] = [&data.train, &data.valid, &data.test].map(|part| format_thousands(part.len()));
     let text =
         tr!("{train} to train on, {valid} to validate, {test} to test", "学習 {train}、検証 {valid}、テスト {test}");
-    tell(["pairs", "組数"], &text);
+    print_status(["pairs", "組数"], &text);
     for (name, texts) in names.iter().zip([&data.train.sources, &data.train.targets]) {
         let mut lengths: Vec<usize> = texts.iter().map(|text| text.chars().count()).collect();
         lengths.sort_unstable();
         let at = |share: usize| lengths.get(lengths.len() * share / 100).copied().unwrap_or(0);
         let longest = lengths.last().copied().unwrap_or(0);
-        let [median, most, longest] = [at(50), at(90), longest].map(thousands);
-        let name = harmless(name);
+        let [median, most, longest] = [at(50), at(90), longest].map(format_thousands);
+        let name = sanitize(name);
         let text = tr!(
             "{name}: median {median} characters, 90 % up to {most}, longest {longest}",
             "{name}: 中央値 {median} 文字、90 % は {most} 文字以下、最長 {longest} 文字"
         );
-        tell(["lengths", "長さ"], &text);
+        print_status(["lengths", "長さ"], &text);
     }
     for note in &data.notes {
-        tell(["note", "注記"], note);
+        print_status(["note", "注記"], note);
     }
 }
 
 /// Pairs shown after training.
-const SHOWN: usize = 5;
+const MAX_SHOWN: usize = 5;
 
 /// The scores, and some translations beside what was expected.
-fn show(data: &PairParts, outcome: &TranslatorOutcome, place: &Path) -> anyhow::Result<()> {
+fn print_summary(data: &PairSplit, outcome: &TranslatorOutcome, place: &Path) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     let scores = &outcome.test;
-    let n = thousands(scores.pairs);
+    let n = format_thousands(scores.pairs);
     let (on, pairs) = match outcome.metrics["scored_on"].as_str() {
         Some("test") => {
             let on = tr!(
@@ -113,7 +113,7 @@ fn show(data: &PairParts, outcome: &TranslatorOutcome, place: &Path) -> anyhow::
         }
     };
     writeln!(out, "{on}\n")?;
-    writeln!(out, "{}", scored(scores))?;
+    writeln!(out, "{}", format_scores(scores))?;
     if let Some(best) = outcome.best {
         let epochs = outcome.metrics["epochs"].as_u64().unwrap_or(best.epoch);
         let text = tr!(
@@ -123,19 +123,19 @@ fn show(data: &PairParts, outcome: &TranslatorOutcome, place: &Path) -> anyhow::
         );
         writeln!(out, "{text}")?;
     }
-    let shown = pairs.len().min(SHOWN);
+    let shown = pairs.len().min(MAX_SHOWN);
     let sources: Vec<&str> = pairs.sources[..shown].iter().map(String::as_str).collect();
     let translations = outcome.model.translate(&sources, &Default::default())?;
     let right = lang().pick("  (as expected)", "（正解どおり）");
     for ((source, translation), target) in sources.iter().zip(&translations).zip(&pairs.targets) {
-        writeln!(out, "  {}", harmless(source))?;
+        writeln!(out, "  {}", sanitize(source))?;
         let is_right = translation.text() == target;
-        writeln!(out, "    → {}{}", harmless(translation.text()), if is_right { right } else { "" })?;
+        writeln!(out, "    → {}{}", sanitize(translation.text()), if is_right { right } else { "" })?;
         if !is_right {
-            writeln!(out, "    {} {}", lang().pick("expected", "正解:"), harmless(target))?;
+            writeln!(out, "    {} {}", lang().pick("expected", "正解:"), sanitize(target))?;
         }
     }
-    let place = quoted(&place.display().to_string());
+    let place = shell_quoted(&place.display().to_string());
     let text = lang().pick("some text", "テキスト");
     writeln!(out, "\n{}", tr!("Next:", "次にできること:"))?;
     writeln!(out, "  chumoku translate {place} \"{text}\"")?;
@@ -145,7 +145,7 @@ fn show(data: &PairParts, outcome: &TranslatorOutcome, place: &Path) -> anyhow::
 }
 
 /// Scores, one a line.
-pub(crate) fn scored(scores: &TranslationScores) -> String {
+pub(crate) fn format_scores(scores: &TranslationScores) -> String {
     let TranslationScores { bleu, bleu_signature, chrf, chrf_signature, .. } = scores;
     let exact = 100.0 * scores.exact;
     // Behind the longer names the signatures would be wider than a terminal.
@@ -157,10 +157,10 @@ pub(crate) fn scored(scores: &TranslationScores) -> String {
 }
 
 /// Says that so many sources were longer than the model reads.
-pub(crate) fn tell_of_cuts(cut: usize, most: usize) {
+pub(crate) fn report_truncation(cut: usize, most: usize) {
     let text = tr!(
         "{cut} of the sources: the model reads {most} tokens, their ends were left out",
         "原文 {cut} 個の終わりを除きました。モデルが読むのは {most} トークンまでです"
     );
-    tell(["cut", "切り捨て"], &text);
+    print_status(["cut", "切り捨て"], &text);
 }

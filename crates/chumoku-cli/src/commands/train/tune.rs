@@ -1,16 +1,16 @@
 //! Settings by name, and the search for them: what is refused, and what is shown of it.
 
-use crate::Usage;
-use crate::args::{Model, TaskName, Train};
-use crate::report::{filled, right, wrap};
+use crate::UsageError;
+use crate::args::{Architecture, TaskName, TrainArgs};
+use crate::report::{align_right, paragraph, wrap};
 use chumoku::Lang;
 use chumoku::lang::lang;
 use chumoku::tr;
-use chumoku::train::{Setting, best_trials, gained};
+use chumoku::train::{Setting, best_trials, gain_sentences};
 
 /// Refuses what a task or a model has no use for.
-pub(super) fn check(args: &Train, task: TaskName) -> anyhow::Result<()> {
-    let refused = |problem: String| Err(Usage(problem).into());
+pub(super) fn check(args: &TrainArgs, task: TaskName) -> anyhow::Result<()> {
+    let refused = |problem: String| Err(UsageError(problem).into());
     if args.tune.is_some() && task != TaskName::Classify {
         return refused(tr!(
             "--tune: settings are searched for only where each text has one class; leave it out, or give --task classify",
@@ -32,7 +32,7 @@ pub(super) fn check(args: &Train, task: TaskName) -> anyhow::Result<()> {
         ));
     }
     let is_pretrained = args.from.is_some() || !args.unlabelled.is_empty();
-    set.check(args.model() != Model::Ngrams, is_pretrained)?;
+    set.check(args.architecture() != Architecture::Ngrams, is_pretrained)?;
     let twice = [(Setting::Epochs, args.epochs.is_some()), (Setting::Tokens, args.tokens.is_some())];
     match set.settings().find(|setting| twice.contains(&(*setting, true))) {
         Some(setting) => {
@@ -47,7 +47,7 @@ pub(super) fn check(args: &Train, task: TaskName) -> anyhow::Result<()> {
 }
 
 /// What is said when Ctrl-C is pressed.
-pub(super) fn stopping() -> String {
+pub(super) fn stop_message() -> String {
     tr!(
         "stopping: the trials that are over are kept, and --resume goes on (press again to leave at once)",
         "停止します。済んだ試行は残り、--resume で続けられます（もう一度押すとすぐに終了します）"
@@ -55,7 +55,7 @@ pub(super) fn stopping() -> String {
 }
 
 /// What was tried, best first, and what it brought; nothing where nothing was.
-pub(super) fn shown(tuning: &serde_json::Value) -> String {
+pub(super) fn format_trials(tuning: &serde_json::Value) -> String {
     const MOST: usize = 8;
     const INDENT: usize = 22;
     const WIDTH: usize = 80;
@@ -65,7 +65,7 @@ pub(super) fn shown(tuning: &serde_json::Value) -> String {
         Lang::En => ["log-loss", "accuracy"],
         Lang::Ja => ["対数損失", "正解率"],
     };
-    let [loss, accuracy] = [loss, accuracy].map(|head| right(head, 9));
+    let [loss, accuracy] = [loss, accuracy].map(|head| align_right(head, 9));
     let mut out = tr!(
         "\nSettings tried: {tried}. The best by the {rows} validation rows:\n\n {loss} {accuracy}  settings\n",
         "\n試した設定: {tried} 通り。検証データ {rows} 行で良かったもの:\n\n {loss} {accuracy}  設定\n"
@@ -76,6 +76,6 @@ pub(super) fn shown(tuning: &serde_json::Value) -> String {
         let mark = if is_taken { '*' } else { ' ' };
         out += &format!("{mark}{loss:>9.4} {:>8.1} %  {set}\n", 100.0 * accuracy);
     }
-    let said = gained(tuning).join(lang().pick(" ", ""));
-    out + "\n" + &filled(&said) + "\n"
+    let said = gain_sentences(tuning).join(lang().pick(" ", ""));
+    out + "\n" + &paragraph(&said) + "\n"
 }

@@ -3,7 +3,7 @@
 use crate::common::{reviews, wait_until};
 use crate::serve::place;
 use crate::service::{PATIENCE, Server, read, request};
-use chumoku::signals::ONE_SIGNAL;
+use chumoku::signals::REPEAT_WINDOW;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::net::TcpStream;
@@ -105,7 +105,7 @@ fn a_second_signal_does_not_wait() {
     assert_eq!(server.get("/health").status, 200);
     server.signal("TERM");
     server.hears("ending");
-    std::thread::sleep(ONE_SIGNAL);
+    std::thread::sleep(REPEAT_WINDOW);
     server.signal("INT");
     assert_eq!(server.ends(), 130);
 }

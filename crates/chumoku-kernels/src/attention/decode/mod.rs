@@ -11,34 +11,34 @@
 //! - `vectors`: scores and value sums in vectors
 
 #[cfg(target_arch = "x86_64")]
-mod tiles;
+mod amx;
 mod vectors;
 
-use super::any::AnyAttention;
-use super::engine::{Columns, GRAIN, KEYS, Matrix, STRIDE, Span};
-use super::finish::{Results, scale};
-use super::operands::Line;
+use super::engine::{GRAIN, KEY_BLOCK, KeyColumns, SCORE_STRIDE, SourceMatrix, VisibleSpan};
+use super::finish::{ForwardResults, scale_in_place};
+use super::operands::ScoreTileRow;
+use super::params::AttentionParams;
 use super::plan::AttentionPlan;
-use super::problem::Problem;
-use super::registers::Registers;
-use super::softmax::{Running, SoftmaxRow};
-use super::transform::{ScoreUnit, Transform};
-use crate::isa::{self, Isa, Op, Simd, dispatch};
-use crate::memory::{Buffer, Scratch};
-use crate::narrow::Numbers;
+use super::register_engine::RegisterEngine;
+use super::softmax::{OnlineSoftmaxState, SoftmaxRow};
+use super::transform::{ScoreTransform, ScoreUnit};
+use super::type_erased::AnyAttention;
+use crate::isa::{self, Isa, Simd, SimdOp, dispatch};
+use crate::low_precision::DtypeSlice;
+use crate::memory::{Scratch, ScratchBuffer};
 use crate::threads::{SharedMut, for_each};
 use std::ops::Range;
-use vectors::{Ahead, Dots, Rows, Weigh};
+use vectors::{KeyValueRows, Prefetch, PvVectors, QkVectors};
 
 /// Keys of a chunk. Results depend on it.
-const CHUNK: usize = 4 * KEYS;
+const CHUNK: usize = 4 * KEY_BLOCK;
 
 /// Bytes of keys and values beyond which they are asked for in advance: more than the cores' own caches hold.
-const FAR: usize = 1 << 20;
+const PREFETCH_BYTES: usize = 1 << 20;
 
 /// The keys that the query of sequence `s` sees, in chunks.
-fn chunks_of(args: &Problem<f32>, s: usize) -> impl Iterator<Item = Range<usize>> + use<> {
-    let seen = args.range(s, 0);
+fn key_chunks(args: &AttentionParams<f32>, s: usize) -> impl Iterator<Item = Range<usize>> + use<> {
+    let seen = args.visible_keys(s, 0);
     let first = if seen.is_empty() { seen.end } else { seen.start / CHUNK * CHUNK };
     (first..seen.end).step_by(CHUNK).map(move |start| seen.start.max(start)..seen.end.min(start + CHUNK))
 }
@@ -46,37 +46,37 @@ fn chunks_of(args: &Problem<f32>, s: usize) -> impl Iterator<Item = Range<usize>
 /// Whether scores are computed in tiles: of bf16 keys, whose rows are whole steps.
 fn has_tiles(args: &AnyAttention) -> bool {
     const STEP: usize = 32;
-    matches!(args.key.numbers, Numbers::Bf16(_)) && args.query.dim().is_multiple_of(STEP) && isa::active() == Isa::Amx
+    matches!(args.key.data, DtypeSlice::Bf16(_)) && args.query.dim().is_multiple_of(STEP) && isa::active() == Isa::Amx
 }
 
 /// What `args` runs on, if every sequence has one query.
 pub(super) fn explain(args: &AnyAttention) -> Option<AttentionPlan> {
-    let sequences = args.query.layout.count();
-    if sequences == 0 || !(0..sequences).all(|s| args.decodes(s)) {
+    let sequences = args.query.layout.sequence_count();
+    if sequences == 0 || !(0..sequences).all(|s| args.is_decode_step(s)) {
         return None;
     }
-    let chunks = (0..sequences).map(|s| chunks_of(args, s).count());
+    let chunks = (0..sequences).map(|s| key_chunks(args, s).count());
     let has_tiles = has_tiles(args);
     Some(AttentionPlan {
         kernel: if has_tiles { "decoding, keys in bf16 tiles" } else { "decoding, f32 registers" },
         isa: isa::active(),
-        tile: (args.group(), CHUNK),
+        tile: (args.group_size(), CHUNK),
         terms: usize::from(has_tiles),
         tasks: chunks.sum::<usize>() * args.key.layout.heads,
-        scratch_bytes: args.group() * (args.query.dim() + 16 + STRIDE) * 4,
+        scratch_bytes: args.group_size() * (args.query.dim() + 16 + SCORE_STRIDE) * 4,
         reason: "each sequence has one query: the keys are shared among tasks, and keys and values read where they lie",
     })
 }
 
 /// Some keys of one sequence and head.
-struct Chunk {
+struct KeyChunk {
     sequence: usize,
     key_head: usize,
     keys: Range<usize>,
 }
 
 /// The chunks of one sequence and head of keys.
-struct Head {
+struct DecodeHead {
     sequence: usize,
     key_head: usize,
     chunks: Range<usize>,
@@ -85,82 +85,82 @@ struct Head {
 /// What the softmax of a query gathered from a chunk, beside its sums.
 #[derive(Clone, Copy)]
 struct ChunkState {
-    state: Running,
+    state: OnlineSoftmaxState,
     /// Whether a score was not finite.
-    is_bad: bool,
+    is_nonfinite: bool,
 }
 
 /// The sequences of one query.
-pub(super) fn decode(results: &Results) {
+pub(super) fn decode(results: &ForwardResults) {
     let args = results.args;
-    let (group, value_dim) = (args.group(), args.value.dim());
+    let (group, value_dim) = (args.group_size(), args.value.dim());
     let mut chunks = Vec::new();
     let mut heads = Vec::new();
-    for sequence in (0..args.query.layout.count()).filter(|&s| args.decodes(s)) {
+    for sequence in (0..args.query.layout.sequence_count()).filter(|&s| args.is_decode_step(s)) {
         for key_head in 0..args.key.layout.heads {
             let first = chunks.len();
-            chunks.extend(chunks_of(args, sequence).map(|keys| Chunk { sequence, key_head, keys }));
-            heads.push(Head { sequence, key_head, chunks: first..chunks.len() });
+            chunks.extend(key_chunks(args, sequence).map(|keys| KeyChunk { sequence, key_head, keys }));
+            heads.push(DecodeHead { sequence, key_head, chunks: first..chunks.len() });
         }
     }
     let rows = chunks.len() * group;
-    let mut states = vec![ChunkState { state: Running::NEW, is_bad: false }; rows];
+    let mut states = vec![ChunkState { state: OnlineSoftmaxState::INITIAL, is_nonfinite: false }; rows];
     let mut sums = vec![0.0; rows * value_dim];
     let (all_states, all_sums) = (SharedMut::new(&mut states), SharedMut::new(&mut sums));
     let keys: usize = chunks.iter().map(|chunk| chunk.keys.len()).sum();
-    let is_far = keys * (args.query.dim() + value_dim) * args.key.numbers.size() > FAR;
+    let is_far = keys * (args.query.dim() + value_dim) * args.key.data.size() > PREFETCH_BYTES;
     for_each(chunks.len(), keys * group * (args.query.dim() + value_dim), |c| {
         // SAFETY: each chunk has its own states and sums.
         let (states, sums) =
             unsafe { (all_states.slice(c * group, group), all_sums.slice(c * group * value_dim, group * value_dim)) };
-        let gather = Gather { args, chunk: &chunks[c], states, sums, is_far };
-        gather.start();
+        let gather = DecodeChunk { args, chunk: &chunks[c], states, sums, prefetches: is_far };
+        gather.dispatch();
     });
     for_each(heads.len(), rows * value_dim, |h| {
-        dispatch(Merge { results, head: &heads[h], states: &states, sums: &sums });
+        dispatch(MergeChunks { results, head: &heads[h], states: &states, sums: &sums });
     });
 }
 
 /// A chunk: its scores, their weights, and the weighted values.
-struct Gather<'a> {
+struct DecodeChunk<'a> {
     args: &'a AnyAttention<'a>,
-    chunk: &'a Chunk,
+    chunk: &'a KeyChunk,
     states: &'a mut [ChunkState],
     sums: &'a mut [f32],
     /// Whether keys and values come from memory, and are asked for in advance.
-    is_far: bool,
+    prefetches: bool,
 }
 
 /// Products with keys that are faster than in vectors, if there are any.
-trait Products: Copy {
+trait TileProducts: Copy {
     /// Bytes of packed queries.
     fn size(self, rows: usize, dim: usize) -> usize;
     /// Packs rows.
     ///
     /// # Safety
     /// `to` must be writable for [`Products::size`] of them, and aligned to 64 bytes.
-    unsafe fn pack(self, queries: Matrix<'_>, to: *mut u8);
+    unsafe fn pack(self, queries: SourceMatrix<'_>, to: *mut u8);
     /// Adds products to rows of scores, [`STRIDE`] apart, as many as are whole blocks of 16 queries; returns for how
     /// many of the first keys.
     ///
     /// # Safety
     /// * `queries` must be what [`Products::pack`] wrote of `rows` rows as wide as the keys.
     /// * There must be at most [`KEYS`] keys.
-    unsafe fn add(self, queries: *const u8, rows: usize, keys: Matrix<'_>, scores: &mut [f32]) -> usize;
+    unsafe fn add(self, queries: *const u8, rows: usize, keys: SourceMatrix<'_>, scores: &mut [f32]) -> usize;
 }
 
 /// There are none.
-impl Products for () {
+impl TileProducts for () {
     fn size(self, _: usize, _: usize) -> usize {
         0
     }
-    unsafe fn pack(self, _: Matrix<'_>, _: *mut u8) {}
-    unsafe fn add(self, _: *const u8, _: usize, _: Matrix<'_>, _: &mut [f32]) -> usize {
+    unsafe fn pack(self, _: SourceMatrix<'_>, _: *mut u8) {}
+    unsafe fn add(self, _: *const u8, _: usize, _: SourceMatrix<'_>, _: &mut [f32]) -> usize {
         0
     }
 }
 
-impl Op for Gather<'_> {
+impl SimdOp for DecodeChunk<'_> {
     type Output = ();
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) {
@@ -168,8 +168,8 @@ impl Op for Gather<'_> {
     }
 }
 
-impl Gather<'_> {
-    fn start(self) {
+impl DecodeChunk<'_> {
+    fn dispatch(self) {
         #[cfg(target_arch = "x86_64")]
         if has_tiles(self.args)
             && let Some(bf16) = isa::bf16::Bf16::new(isa::active())
@@ -180,35 +180,35 @@ impl Gather<'_> {
     }
 
     #[inline(always)]
-    fn run<S: Simd>(self, simd: S, products: impl Products) {
+    fn run<S: Simd>(self, simd: S, products: impl TileProducts) {
         let (args, sequence, key_head) = (self.args, self.chunk.sequence, self.chunk.key_head);
         let blocks = self.blocks();
-        let Gather { states, sums, is_far, .. } = self;
+        let DecodeChunk { states, sums, prefetches: is_far, .. } = self;
         let (dim, value_dim, group) = (args.query.dim(), args.value.dim(), states.len());
         let first_head = key_head * group;
         // Whole vectors, with zeros after the last number; whole tiles of scores.
         let (width, lines) = (dim.next_multiple_of(16), group.next_multiple_of(16));
         let mut scratch = Scratch::take();
         let [queries, packed, scores] =
-            scratch.split([group * width * 4, products.size(group, dim), lines * STRIDE * 4]);
-        let ([queries, scores], packed) = ([queries, scores].map(Buffer::into_f32), packed.pointer());
+            scratch.split([group * width * 4, products.size(group, dim), lines * SCORE_STRIDE * 4]);
+        let ([queries, scores], packed) = ([queries, scores].map(ScratchBuffer::into_f32), packed.into_ptr());
         for (i, to) in queries.chunks_exact_mut(width).enumerate() {
             let (row, rest) = to.split_at_mut(dim);
-            args.query.widen((sequence, first_head + i, 0), row);
+            args.query.read_row((sequence, first_head + i, 0), row);
             rest.fill(0.0);
         }
         // Of bf16 alone are there products with keys.
-        if let Numbers::Bf16(data) = args.query.numbers {
-            let at = |head: usize| args.query.layout.at(sequence, head, 0);
+        if let DtypeSlice::Bf16(data) = args.query.data {
+            let at = |head: usize| args.query.layout.row_offset(sequence, head, 0);
             let stride = if group > 1 { at(first_head + 1) - at(first_head) } else { 0 };
-            let matrix = Matrix::of(&data[at(first_head)..], group, dim, stride);
+            let matrix = SourceMatrix::from_slice(&data[at(first_head)..], group, dim, stride);
             // SAFETY: there is the room asked for, aligned as working memory is.
             unsafe { products.pack(matrix, packed) };
         }
         for block in blocks {
             let count = block.len();
-            let [key_rows, value_rows] = [args.key, args.value].map(|from| Rows {
-                first: from.layout.at(sequence, key_head, block.start),
+            let [key_rows, value_rows] = [args.key, args.value].map(|from| KeyValueRows {
+                first: from.layout.row_offset(sequence, key_head, block.start),
                 stride: from.layout.row_stride,
                 width: from.dim(),
                 range: 0..count,
@@ -216,35 +216,41 @@ impl Gather<'_> {
             scores.fill(0.0);
             // While keys are multiplied, their values are on the way; while values are added, the next keys. All queries pass
             // over both, the first of them ask.
-            let values_ahead = Ahead::of(args.value.numbers, &value_rows, 0, is_far);
-            let keys_ahead = Ahead::of(args.key.numbers, &key_rows, KEYS, is_far);
+            let values_ahead = Prefetch::new(args.value.data, &value_rows, 0, is_far);
+            let keys_ahead = Prefetch::new(args.key.data, &key_rows, KEY_BLOCK, is_far);
             let mut done = 0;
-            if let Numbers::Bf16(data) = args.key.numbers {
-                let matrix = Matrix::of(&data[key_rows.first..], count, dim, key_rows.stride);
+            if let DtypeSlice::Bf16(data) = args.key.data {
+                let matrix = SourceMatrix::from_slice(&data[key_rows.first..], count, dim, key_rows.stride);
                 // SAFETY: `packed` is what was packed of `group` rows as wide as the keys, since queries and keys are of one
                 // type; there are at most KEYS keys.
                 done = unsafe { products.add(packed, group, matrix, scores) };
             }
             if done < count {
-                let rows = Rows { range: done..count, ..key_rows };
+                let rows = KeyValueRows { range: done..count, ..key_rows };
                 let (queries, scores, ahead) = (&*queries, &mut *scores, values_ahead);
-                match args.key.numbers {
-                    Numbers::F32(data) => simd.run(Dots { queries, group, data, rows, scores, ahead }),
-                    Numbers::Bf16(data) => simd.run(Dots { queries, group, data, rows, scores, ahead }),
-                    Numbers::F16(data) => simd.run(Dots { queries, group, data, rows, scores, ahead }),
+                match args.key.data {
+                    DtypeSlice::F32(data) => {
+                        simd.run(QkVectors { queries, group, data, rows, scores, prefetch: ahead })
+                    }
+                    DtypeSlice::Bf16(data) => {
+                        simd.run(QkVectors { queries, group, data, rows, scores, prefetch: ahead })
+                    }
+                    DtypeSlice::F16(data) => {
+                        simd.run(QkVectors { queries, group, data, rows, scores, prefetch: ahead })
+                    }
                 }
             }
-            for (i, (state, line)) in states.iter_mut().zip(scores.chunks_exact_mut(STRIDE)).enumerate() {
+            for (i, (state, line)) in states.iter_mut().zip(scores.chunks_exact_mut(SCORE_STRIDE)).enumerate() {
                 let rescale: f32 = state.softmax(simd, args, (sequence, first_head + i), &block, line);
                 if rescale != 1.0 {
-                    scale(simd, rescale, &mut sums[i * value_dim..][..value_dim]);
+                    scale_in_place(simd, rescale, &mut sums[i * value_dim..][..value_dim]);
                 }
             }
             let (weights, rows, sums, ahead) = (&*scores, value_rows, &mut *sums, keys_ahead);
-            match args.value.numbers {
-                Numbers::F32(data) => simd.run(Weigh { weights, group, data, rows, sums, ahead }),
-                Numbers::Bf16(data) => simd.run(Weigh { weights, group, data, rows, sums, ahead }),
-                Numbers::F16(data) => simd.run(Weigh { weights, group, data, rows, sums, ahead }),
+            match args.value.data {
+                DtypeSlice::F32(data) => simd.run(PvVectors { weights, group, data, rows, sums, prefetch: ahead }),
+                DtypeSlice::Bf16(data) => simd.run(PvVectors { weights, group, data, rows, sums, prefetch: ahead }),
+                DtypeSlice::F16(data) => simd.run(PvVectors { weights, group, data, rows, sums, prefetch: ahead }),
             }
         }
     }
@@ -252,9 +258,9 @@ impl Gather<'_> {
     /// The keys in blocks of at most [`KEYS`].
     fn blocks(&self) -> impl Iterator<Item = Range<usize>> + use<> {
         let keys = self.chunk.keys.clone();
-        (keys.start / KEYS * KEYS..keys.end)
-            .step_by(KEYS)
-            .map(move |first| keys.start.max(first)..keys.end.min(first + KEYS))
+        (keys.start / KEY_BLOCK * KEY_BLOCK..keys.end)
+            .step_by(KEY_BLOCK)
+            .map(move |first| keys.start.max(first)..keys.end.min(first + KEY_BLOCK))
     }
 }
 
@@ -264,24 +270,30 @@ impl ChunkState {
     fn softmax<S: Simd>(
         &mut self,
         simd: S,
-        args: &Problem<f32>,
+        args: &AttentionParams<f32>,
         (sequence, head): (usize, usize),
         keys: &Range<usize>,
         line: &mut [f32],
     ) -> f32 {
-        let span = Span::new(Columns::new(0, keys.len().next_multiple_of(GRAIN)), 0..keys.len());
-        self.is_bad |= !all_finite(simd, &line[..span.columns().to()]);
-        let transform = Transform::new(args);
+        let span = VisibleSpan::new(KeyColumns::new(0, keys.len().next_multiple_of(GRAIN)), 0..keys.len());
+        self.is_nonfinite |= !all_finite(simd, &line[..span.columns().to()]);
+        let transform = ScoreTransform::new(args);
         let scale_log2 = ScoreUnit::new(args).scale_log2;
         if let Some(transform) = &transform {
             transform.apply(simd, args, (sequence, head, 0), keys.start, span, line);
         }
-        let mut row = SoftmaxRow { engine: Registers(simd), line: Line::over(line), span, scale_log2, kept: None };
-        let rescale = match &transform {
-            Some(_) => row.following::<true>(&mut self.state),
-            None => row.following::<false>(&mut self.state),
+        let mut row = SoftmaxRow {
+            engine: RegisterEngine(simd),
+            scores: ScoreTileRow::from_scores(line),
+            span,
+            scale_log2,
+            dropout_bits: None,
         };
-        self.is_bad |= rescale.is_none();
+        let rescale = match &transform {
+            Some(_) => row.apply_online::<true>(&mut self.state),
+            None => row.apply_online::<false>(&mut self.state),
+        };
+        self.is_nonfinite |= rescale.is_none();
         rescale.unwrap_or(1.0)
     }
 }
@@ -300,30 +312,30 @@ fn all_finite<S: Simd>(simd: S, x: &[f32]) -> bool {
 }
 
 /// The chunks of one sequence and head of keys, to be merged.
-struct Merge<'a> {
-    results: &'a Results<'a>,
-    head: &'a Head,
+struct MergeChunks<'a> {
+    results: &'a ForwardResults<'a>,
+    head: &'a DecodeHead,
     states: &'a [ChunkState],
     sums: &'a [f32],
 }
 
-impl Op for Merge<'_> {
+impl SimdOp for MergeChunks<'_> {
     type Output = ();
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) {
-        let Merge { results, head: Head { sequence, key_head, chunks }, states, sums } = self;
+        let MergeChunks { results, head: DecodeHead { sequence, key_head, chunks }, states, sums } = self;
         let args = results.args;
-        let (group, dim) = (args.group(), args.value.dim());
+        let (group, dim) = (args.group_size(), args.value.dim());
         let mut whole = vec![0.0; dim];
         for i in 0..group {
-            let mut state = Running { shift: f64::NEG_INFINITY, ..Running::NEW };
+            let mut state = OnlineSoftmaxState { shift: f64::NEG_INFINITY, ..OnlineSoftmaxState::INITIAL };
             let (mut total, mut is_bad) = (0.0, false);
             whole.fill(0.0);
             for row in chunks.clone().map(|chunk| chunk * group + i) {
-                let ChunkState { state: part, is_bad: of_part } = states[row];
+                let ChunkState { state: part, is_nonfinite: of_part } = states[row];
                 let of_chunk = simd.sum(simd.load(&part.totals));
                 is_bad |= of_part;
-                state.is_low |= part.is_low;
+                state.has_low_scores |= part.has_low_scores;
                 // Where all weights are 0 there is no shift. Not `> 0`: NaN must show.
                 if of_chunk == 0.0 {
                     continue;
@@ -338,7 +350,7 @@ impl Op for Merge<'_> {
             let place = (*sequence, key_head * group + i, 0);
             // SAFETY: the sequence's only query of this head, which is this task's alone: a task is a head of keys, and each
             // query head reads one.
-            unsafe { results.finish(simd, place, &state, total, is_bad, 1.0, &mut whole) };
+            unsafe { results.finish_query(simd, place, &state, total, is_bad, 1.0, &mut whole) };
         }
     }
 }

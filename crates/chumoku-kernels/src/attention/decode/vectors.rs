@@ -1,19 +1,19 @@
 //! Products in vectors.
 
-use crate::attention::engine::{KEYS, STRIDE};
-use crate::isa::{Op, Simd, prefetch};
-use crate::narrow::{Narrow, Numbers};
+use crate::attention::engine::{KEY_BLOCK, SCORE_STRIDE};
+use crate::isa::{Simd, SimdOp, prefetch};
+use crate::low_precision::{DtypeSlice, F32Compute};
 use std::marker::PhantomData;
 use std::ops::Range;
 
 /// Whether sixteen sums fit the registers with their factors: as many as a register tile has, or more. Else eight do.
-pub(super) const fn has_room<S: Simd>() -> bool {
+pub(super) const fn fits_16_sums<S: Simd>() -> bool {
     S::TILE_ROWS * S::TILE_COLS / S::LANES >= 16
 }
 
 /// Rows of keys or of values among their numbers: row `j` is `width` numbers from `first + j · stride` on.
 #[derive(Clone, Debug)]
-pub(super) struct Rows {
+pub(super) struct KeyValueRows {
     pub(super) first: usize,
     pub(super) stride: usize,
     pub(super) width: usize,
@@ -21,64 +21,64 @@ pub(super) struct Rows {
     pub(super) range: Range<usize>,
 }
 
-impl Rows {
+impl KeyValueRows {
     /// The rows that count in these numbers.
     ///
     /// # Panics
     /// If they are not inside.
     #[inline(always)]
-    fn of<'a, T>(&self, data: &'a [T]) -> RowsOf<'a, T> {
-        let &Rows { first, stride, width, ref range } = self;
+    fn pointers<'a, T>(&self, data: &'a [T]) -> RowPointers<'a, T> {
+        let &KeyValueRows { first, stride, width, ref range } = self;
         assert!(range.is_empty() || first + (range.end - 1) * stride + width <= data.len());
-        RowsOf { start: data.as_ptr().wrapping_add(first), stride, numbers: PhantomData }
+        RowPointers { start: data.as_ptr().wrapping_add(first), stride, marker: PhantomData }
     }
 }
 
 /// Rows of a slice, those that count of which may be read.
 #[derive(Clone, Copy)]
-struct RowsOf<'a, T> {
+struct RowPointers<'a, T> {
     start: *const T,
     stride: usize,
-    numbers: PhantomData<&'a [T]>,
+    marker: PhantomData<&'a [T]>,
 }
 
-impl<T> RowsOf<'_, T> {
+impl<T> RowPointers<'_, T> {
     /// Where row `j` starts.
     #[inline(always)]
-    fn at(self, j: usize) -> *const T {
+    fn row_ptr(self, j: usize) -> *const T {
         self.start.wrapping_add(j.wrapping_mul(self.stride))
     }
 }
 
 /// Rows that are asked for while others are multiplied, in bytes: a whole block at once would keep the products waiting.
 #[derive(Clone, Copy)]
-pub(super) struct Ahead {
+pub(super) struct Prefetch {
     start: *const u8,
     stride: usize,
     width: usize,
     /// Whether they are asked for at all.
-    is_far: bool,
+    is_enabled: bool,
 }
 
-impl Ahead {
+impl Prefetch {
     /// The rows from `skip` on, which need not be there.
-    pub(super) fn of(numbers: Numbers<'_>, rows: &Rows, skip: usize, is_far: bool) -> Self {
+    pub(super) fn new(numbers: DtypeSlice<'_>, rows: &KeyValueRows, skip: usize, is_far: bool) -> Self {
         let start: *const u8 = match numbers {
-            Numbers::F32(data) => data.as_ptr().cast(),
-            Numbers::Bf16(data) => data.as_ptr().cast(),
-            Numbers::F16(data) => data.as_ptr().cast(),
+            DtypeSlice::F32(data) => data.as_ptr().cast(),
+            DtypeSlice::Bf16(data) => data.as_ptr().cast(),
+            DtypeSlice::F16(data) => data.as_ptr().cast(),
         };
         let size = numbers.size();
         // A single row may have any distance from the next.
         let stride = rows.stride.wrapping_mul(size);
         let start = start.wrapping_add((rows.first * size).wrapping_add(stride.wrapping_mul(skip)));
-        Ahead { start, stride, width: rows.width * size, is_far }
+        Prefetch { start, stride, width: rows.width * size, is_enabled: is_far }
     }
 
     /// Asks for the cache lines of some rows.
     #[inline(always)]
-    fn ask_for(&self, rows: Range<usize>) {
-        if self.is_far {
+    fn fetch(&self, rows: Range<usize>) {
+        if self.is_enabled {
             for j in rows {
                 for at in (0..self.width).step_by(64) {
                     prefetch(self.start.wrapping_add(j.wrapping_mul(self.stride).wrapping_add(at)));
@@ -89,77 +89,77 @@ impl Ahead {
 }
 
 /// Products of `group` queries with the keys of `rows`: scores in rows of [`STRIDE`].
-pub(super) struct Dots<'a, T> {
+pub(super) struct QkVectors<'a, T> {
     /// (group, width), widths in whole vectors of 16.
     pub(super) queries: &'a [f32],
     pub(super) group: usize,
     pub(super) data: &'a [T],
-    pub(super) rows: Rows,
+    pub(super) rows: KeyValueRows,
     pub(super) scores: &'a mut [f32],
     /// What the first queries ask for.
-    pub(super) ahead: Ahead,
+    pub(super) prefetch: Prefetch,
 }
 
-impl<T: Narrow> Op for Dots<'_, T> {
+impl<T: F32Compute> SimdOp for QkVectors<'_, T> {
     type Output = ();
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) {
-        let Dots { queries, group, data, rows, scores, mut ahead } = self;
-        let (keys, dim) = (rows.of(data), rows.width);
+        let QkVectors { queries, group, data, rows, scores, prefetch: mut ahead } = self;
+        let (keys, dim) = (rows.pointers(data), rows.width);
         let width = dim.next_multiple_of(16);
         let mut i = 0;
         while i < group {
-            let (queries, scores) = (&queries[i * width..], &mut scores[i * STRIDE..]);
+            let (queries, scores) = (&queries[i * width..], &mut scores[i * SCORE_STRIDE..]);
             // SAFETY: the rows that count were found to be inside.
             i += unsafe {
                 let range = rows.range.clone();
-                match (group - i, const { has_room::<S>() }) {
-                    (1, true) => dots::<T, S, 1, 16, 16>(simd, queries, dim, keys, range, scores, ahead),
-                    (1, false) => dots::<T, S, 1, 16, 8>(simd, queries, dim, keys, range, scores, ahead),
-                    (2 | 3, true) => dots::<T, S, 2, 8, 8>(simd, queries, dim, keys, range, scores, ahead),
-                    (2 | 3, false) => dots::<T, S, 2, 8, 4>(simd, queries, dim, keys, range, scores, ahead),
-                    (_, true) => dots::<T, S, 4, 4, 4>(simd, queries, dim, keys, range, scores, ahead),
-                    (_, false) => dots::<T, S, 4, 4, 2>(simd, queries, dim, keys, range, scores, ahead),
+                match (group - i, const { fits_16_sums::<S>() }) {
+                    (1, true) => qk_dots::<T, S, 1, 16, 16>(simd, queries, dim, keys, range, scores, ahead),
+                    (1, false) => qk_dots::<T, S, 1, 16, 8>(simd, queries, dim, keys, range, scores, ahead),
+                    (2 | 3, true) => qk_dots::<T, S, 2, 8, 8>(simd, queries, dim, keys, range, scores, ahead),
+                    (2 | 3, false) => qk_dots::<T, S, 2, 8, 4>(simd, queries, dim, keys, range, scores, ahead),
+                    (_, true) => qk_dots::<T, S, 4, 4, 4>(simd, queries, dim, keys, range, scores, ahead),
+                    (_, false) => qk_dots::<T, S, 4, 4, 2>(simd, queries, dim, keys, range, scores, ahead),
                 }
             };
-            ahead.is_far = false;
+            ahead.is_enabled = false;
         }
     }
 }
 
 /// Adds the weighted values of `rows`, at most [`KEYS`], to the sums of `group` queries.
-pub(super) struct Weigh<'a, T> {
+pub(super) struct PvVectors<'a, T> {
     /// Rows of [`STRIDE`].
     pub(super) weights: &'a [f32],
     pub(super) group: usize,
     pub(super) data: &'a [T],
-    pub(super) rows: Rows,
+    pub(super) rows: KeyValueRows,
     /// (group, width)
     pub(super) sums: &'a mut [f32],
     /// What the first queries ask for.
-    pub(super) ahead: Ahead,
+    pub(super) prefetch: Prefetch,
 }
 
-impl<T: Narrow> Op for Weigh<'_, T> {
+impl<T: F32Compute> SimdOp for PvVectors<'_, T> {
     type Output = ();
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) {
-        let Weigh { weights, group, data, rows, sums, mut ahead } = self;
-        let (values, dim) = (rows.of(data), rows.width);
-        assert!(rows.range.end <= KEYS);
+        let PvVectors { weights, group, data, rows, sums, prefetch: mut ahead } = self;
+        let (values, dim) = (rows.pointers(data), rows.width);
+        assert!(rows.range.end <= KEY_BLOCK);
         let mut i = 0;
         while i < group {
-            let (weights, sums) = (&weights[i * STRIDE..], (&mut sums[i * dim..], dim));
+            let (weights, sums) = (&weights[i * SCORE_STRIDE..], (&mut sums[i * dim..], dim));
             // SAFETY: the rows that count were found to be inside, and are at most KEYS.
             i += unsafe {
                 let range = rows.range.clone();
                 match group - i {
-                    1 => weigh::<T, S, 1>(simd, weights, values, range, sums, ahead),
-                    2 | 3 => weigh::<T, S, 2>(simd, weights, values, range, sums, ahead),
-                    _ => weigh::<T, S, 4>(simd, weights, values, range, sums, ahead),
+                    1 => pv_accumulate::<T, S, 1>(simd, weights, values, range, sums, ahead),
+                    2 | 3 => pv_accumulate::<T, S, 2>(simd, weights, values, range, sums, ahead),
+                    _ => pv_accumulate::<T, S, 4>(simd, weights, values, range, sums, ahead),
                 }
             };
-            ahead.is_far = false;
+            ahead.is_enabled = false;
         }
     }
 }
@@ -169,7 +169,7 @@ impl<T: Narrow> Op for Weigh<'_, T> {
 /// # Safety
 /// `from` must be valid for reading so many, up to a vector.
 #[inline(always)]
-unsafe fn load<T: Narrow, S: Simd>(simd: S, from: *const T, count: usize) -> S::V {
+unsafe fn load<T: F32Compute, S: Simd>(simd: S, from: *const T, count: usize) -> S::V {
     if count >= S::LANES {
         // SAFETY: the caller promises `count` numbers up to a vector, and there are as many as that.
         return unsafe { T::load(simd, from) };
@@ -186,21 +186,27 @@ unsafe fn load<T: Narrow, S: Simd>(simd: S, from: *const T, count: usize) -> S::
 /// # Safety
 /// The rows of `keys` in `range` must be readable for `dim` numbers.
 #[inline(always)]
-unsafe fn dots<T: Narrow, S: Simd, const QUERIES: usize, const KEYS_AT_ONCE: usize, const IN_REGISTERS: usize>(
+unsafe fn qk_dots<
+    T: F32Compute,
+    S: Simd,
+    const QUERIES: usize,
+    const KEYS_AT_ONCE: usize,
+    const IN_REGISTERS: usize,
+>(
     simd: S,
     queries: &[f32],
     dim: usize,
-    keys: RowsOf<'_, T>,
+    keys: RowPointers<'_, T>,
     range: Range<usize>,
     scores: &mut [f32],
-    ahead: Ahead,
+    ahead: Prefetch,
 ) -> usize {
     let width = dim.next_multiple_of(16);
     let queries = &queries[..QUERIES * width];
     for first in range.clone().step_by(KEYS_AT_ONCE) {
         // Keys after the last one are the last one again.
-        let rows: [*const T; KEYS_AT_ONCE] = std::array::from_fn(|j| keys.at((first + j).min(range.end - 1)));
-        ahead.ask_for(first..first + KEYS_AT_ONCE);
+        let rows: [*const T; KEYS_AT_ONCE] = std::array::from_fn(|j| keys.row_ptr((first + j).min(range.end - 1)));
+        ahead.fetch(first..first + KEYS_AT_ONCE);
         let mut all = [simd.splat(0.0); 16];
         for (part, rows) in rows.as_chunks::<IN_REGISTERS>().0.iter().enumerate() {
             let mut products = [[simd.splat(0.0); IN_REGISTERS]; QUERIES];
@@ -220,7 +226,7 @@ unsafe fn dots<T: Narrow, S: Simd, const QUERIES: usize, const KEYS_AT_ONCE: usi
         let sums = simd.sums(&all);
         let count = KEYS_AT_ONCE.min(range.end - first);
         for (i, sums) in sums.chunks_exact(KEYS_AT_ONCE).enumerate().take(QUERIES) {
-            scores[i * STRIDE + first..][..count].copy_from_slice(&sums[..count]);
+            scores[i * SCORE_STRIDE + first..][..count].copy_from_slice(&sums[..count]);
         }
     }
     QUERIES
@@ -231,7 +237,7 @@ unsafe fn dots<T: Narrow, S: Simd, const QUERIES: usize, const KEYS_AT_ONCE: usi
 /// # Safety
 /// `rows` must be readable for `count` numbers from `col` on, and `QUERIES` rows of `queries`, `width` apart, for a vector.
 #[inline(always)]
-unsafe fn add_products<T: Narrow, S: Simd, const QUERIES: usize, const IN_REGISTERS: usize>(
+unsafe fn add_products<T: F32Compute, S: Simd, const QUERIES: usize, const IN_REGISTERS: usize>(
     simd: S,
     rows: &[*const T; IN_REGISTERS],
     (queries, width): (&[f32], usize),
@@ -259,31 +265,31 @@ unsafe fn add_products<T: Narrow, S: Simd, const QUERIES: usize, const IN_REGIST
 /// # Safety
 /// The rows of `values` in `range` must be readable for `dim` numbers, and below [`KEYS`].
 #[inline(always)]
-unsafe fn weigh<T: Narrow, S: Simd, const QUERIES: usize>(
+unsafe fn pv_accumulate<T: F32Compute, S: Simd, const QUERIES: usize>(
     simd: S,
     weights: &[f32],
-    values: RowsOf<'_, T>,
+    values: RowPointers<'_, T>,
     range: Range<usize>,
     (sums, dim): (&mut [f32], usize),
-    ahead: Ahead,
+    ahead: Prefetch,
 ) -> usize {
-    let weights = &weights[..(QUERIES - 1) * STRIDE + KEYS];
+    let weights = &weights[..(QUERIES - 1) * SCORE_STRIDE + KEY_BLOCK];
     // So few keys at a time that their rows are still in the nearest cache for the next columns.
     const AT_ONCE: usize = 32;
     for first in range.clone().step_by(AT_ONCE) {
         let keys = first..range.end.min(first + AT_ONCE);
-        ahead.ask_for(first..first + AT_ONCE);
+        ahead.fetch(first..first + AT_ONCE);
         let mut col = 0;
         while col < dim {
             // SAFETY: the caller promises the rows of `dim`; `keys` are some of those, below KEYS, and the columns
             // from `col` on are inside, as is a whole number of vectors where several of them are taken.
             col += unsafe {
-                if has_room::<S>() && col + 4 * S::LANES <= dim {
-                    weigh_columns::<T, S, QUERIES, 4>(simd, weights, values, keys.clone(), sums, dim, col)
-                } else if !has_room::<S>() && col + 2 * S::LANES <= dim {
-                    weigh_columns::<T, S, QUERIES, 2>(simd, weights, values, keys.clone(), sums, dim, col)
+                if fits_16_sums::<S>() && col + 4 * S::LANES <= dim {
+                    pv_columns::<T, S, QUERIES, 4>(simd, weights, values, keys.clone(), sums, dim, col)
+                } else if !fits_16_sums::<S>() && col + 2 * S::LANES <= dim {
+                    pv_columns::<T, S, QUERIES, 2>(simd, weights, values, keys.clone(), sums, dim, col)
                 } else {
-                    weigh_columns::<T, S, QUERIES, 1>(simd, weights, values, keys.clone(), sums, dim, col)
+                    pv_columns::<T, S, QUERIES, 1>(simd, weights, values, keys.clone(), sums, dim, col)
                 }
             };
         }
@@ -298,10 +304,10 @@ unsafe fn weigh<T: Narrow, S: Simd, const QUERIES: usize>(
 /// * `weights` must hold `QUERIES − 1` rows of [`STRIDE`] and [`KEYS`] more.
 /// * `col` must be below `dim`, and `VECTORS` vectors from there on end within `dim` or `VECTORS` be 1.
 #[inline(always)]
-unsafe fn weigh_columns<T: Narrow, S: Simd, const QUERIES: usize, const VECTORS: usize>(
+unsafe fn pv_columns<T: F32Compute, S: Simd, const QUERIES: usize, const VECTORS: usize>(
     simd: S,
     weights: &[f32],
-    values: RowsOf<'_, T>,
+    values: RowPointers<'_, T>,
     keys: Range<usize>,
     sums: &mut [f32],
     dim: usize,
@@ -317,7 +323,7 @@ unsafe fn weigh_columns<T: Narrow, S: Simd, const QUERIES: usize, const VECTORS:
     // Several vectors are whole, which need not be asked at every key.
     let left = if VECTORS > 1 { S::LANES } else { count };
     for j in keys {
-        let row = values.at(j);
+        let row = values.row_ptr(j);
         let mut value = [simd.splat(0.0); VECTORS];
         // SAFETY: the caller promises the row of key `j`, of which `left` numbers are left at each vector, and weights up to
         // `(QUERIES − 1) · STRIDE + KEYS`, below which `i · STRIDE + j` stays.
@@ -326,7 +332,7 @@ unsafe fn weigh_columns<T: Narrow, S: Simd, const QUERIES: usize, const VECTORS:
                 *value = load(simd, row.add(col + v * S::LANES), left);
             }
             for (i, all) in all.iter_mut().enumerate() {
-                let weight = simd.splat(*weights.get_unchecked(i * STRIDE + j));
+                let weight = simd.splat(*weights.get_unchecked(i * SCORE_STRIDE + j));
                 for (sum, value) in all.iter_mut().zip(value) {
                     *sum = simd.mul_add(weight, value, *sum);
                 }

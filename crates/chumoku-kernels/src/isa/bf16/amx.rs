@@ -11,7 +11,7 @@ use std::marker::PhantomData;
 use std::sync::OnceLock;
 
 /// Rows that [`Tiles::rows_in_place`] multiplies: four tiles.
-pub(crate) const IN_PLACE: usize = 64;
+pub(crate) const IN_PLACE_ROWS: usize = 64;
 
 /// The token of AMX with bf16: the processor has it, and the system lets this process use it.
 #[derive(Clone, Copy, Debug)]
@@ -26,8 +26,8 @@ impl Amx {
 
     /// Sets up this thread's tile registers until the guard is dropped. Guards may overlap, as where a task that holds one
     /// waits for others and its thread takes up one of them: the registers stay set up until the last is dropped.
-    pub(super) fn tiles(self) -> Tiles {
-        let tiles = Tiles { _guard: Guard::new(release), not_send: PhantomData };
+    pub(super) fn tile_registers(self) -> TileRegisters {
+        let tiles = TileRegisters { _guard: Guard::new(release), not_send: PhantomData };
         if Guard::count() == 1 {
             self.configure();
         }
@@ -100,7 +100,7 @@ fn is_permitted() -> bool {
 
 /// Tile registers that are set up in this thread (so it is not `Send`), as long as this lives.
 #[derive(Debug)]
-pub(crate) struct Tiles {
+pub(crate) struct TileRegisters {
     _guard: Guard,
     not_send: PhantomData<*const ()>,
 }
@@ -204,7 +204,7 @@ macro_rules! multiply {
     };
 }
 
-impl Tiles {
+impl TileRegisters {
     /// Computes a [`BlockProduct`] of panels of `TERMS` terms: of the products of terms i and j those with i + j ≤ `TERMS`,
     /// counted from 1 and 1 (so 1, 3 or 6 of them).
     ///
@@ -258,7 +258,14 @@ impl Tiles {
     /// # Safety
     /// The rows must be readable, `b` hold `steps` tiles, and `c` be writable for 16 · [`IN_PLACE`] numbers.
     #[inline(always)]
-    pub(crate) unsafe fn rows_in_place(&self, a: *const u8, stride: usize, steps: usize, b: *const u8, c: *mut f32) {
+    pub(crate) unsafe fn multiply_in_place(
+        &self,
+        a: *const u8,
+        stride: usize,
+        steps: usize,
+        b: *const u8,
+        c: *mut f32,
+    ) {
         // SAFETY: the registers are set up, as `self` proves; the caller promises the memory.
         unsafe {
             asm!(
@@ -306,7 +313,7 @@ impl Tiles {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{SIDE, STEP};
+    use super::super::{BLOCK_SIDE, STEP_DEPTH};
     use super::*;
 
     #[test]
@@ -329,15 +336,15 @@ mod tests {
     #[test]
     fn tiles_stay_set_up_while_a_guard_lives() {
         #[repr(align(64))]
-        struct Panel([u16; 32 * STEP]);
+        struct Panel([u16; 32 * STEP_DEPTH]);
         let Some(amx) = Amx::new() else {
             eprintln!("SKIPPED: this machine has no AMX");
             return;
         };
         // 1 as bf16, in every place: each sum is the depth.
-        let ones = Panel([0x3F80; 32 * STEP]);
-        let product = |tiles: &Tiles| {
-            let mut c = [0.0f32; SIDE * SIDE];
+        let ones = Panel([0x3F80; 32 * STEP_DEPTH]);
+        let product = |tiles: &TileRegisters| {
+            let mut c = [0.0f32; BLOCK_SIDE * BLOCK_SIDE];
             let panel = ones.0.as_ptr().cast();
             // SAFETY: the panels hold a step of both halves, and c is 32 rows of 32.
             unsafe {
@@ -346,23 +353,23 @@ mod tests {
                     a: panel,
                     b: panel,
                     c: c.as_mut_ptr(),
-                    c_stride: SIDE,
-                    rows: SIDE,
+                    c_stride: BLOCK_SIDE,
+                    rows: BLOCK_SIDE,
                     accumulate: false,
                 })
             };
             c
         };
-        let outer = amx.tiles();
-        let inner = amx.tiles();
-        assert_eq!(product(&inner), [STEP as f32; SIDE * SIDE]);
+        let outer = amx.tile_registers();
+        let inner = amx.tile_registers();
+        assert_eq!(product(&inner), [STEP_DEPTH as f32; BLOCK_SIDE * BLOCK_SIDE]);
         drop(inner);
         // Without tiles this would be an illegal instruction.
-        assert_eq!(product(&outer), [STEP as f32; SIDE * SIDE]);
-        let later = amx.tiles();
+        assert_eq!(product(&outer), [STEP_DEPTH as f32; BLOCK_SIDE * BLOCK_SIDE]);
+        let later = amx.tile_registers();
         drop(outer);
-        assert_eq!(product(&later), [STEP as f32; SIDE * SIDE]);
+        assert_eq!(product(&later), [STEP_DEPTH as f32; BLOCK_SIDE * BLOCK_SIDE]);
         drop(later);
-        assert_eq!(product(&amx.tiles()), [STEP as f32; SIDE * SIDE]);
+        assert_eq!(product(&amx.tile_registers()), [STEP_DEPTH as f32; BLOCK_SIDE * BLOCK_SIDE]);
     }
 }

@@ -3,7 +3,7 @@
 //! A panel of B holds pairs along the depth, as tiles have them; a row's pair of A is broadcast. Eight rows of two vectors of
 //! sums leave room for both operands, and keep two units busy for as long as one instruction takes.
 
-use super::{Bf16, BlockProduct, TILE};
+use super::{Bf16, BlockProduct, TILE_BYTES};
 use std::arch::x86_64::*;
 
 /// Rows whose sums stay in registers.
@@ -19,7 +19,7 @@ impl Bf16 {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bf16")]
     pub(super) unsafe fn dots(self, block: BlockProduct) {
-        let rows = block.rows.min(super::SIDE);
+        let rows = block.rows.min(super::BLOCK_SIDE);
         for first in (0..rows).step_by(ROWS) {
             // SAFETY: as the caller promises, of which these are some rows: no fewer than wanted, and no more than 8, which
             // end within 32.
@@ -52,7 +52,7 @@ unsafe fn sums<const COUNT: usize>(block: BlockProduct, first: usize) {
             // columns.
             unsafe {
                 let columns = b.add(pair * 64);
-                let columns = [load(columns), load(columns.add(TILE))];
+                let columns = [load(columns), load(columns.add(TILE_BYTES))];
                 for (i, sums) in sums.iter_mut().enumerate() {
                     let factor = broadcast(a.add(i * 64 + pair * 4));
                     for (sum, column) in sums.iter_mut().zip(columns) {
@@ -62,7 +62,7 @@ unsafe fn sums<const COUNT: usize>(block: BlockProduct, first: usize) {
             }
         }
         // Not `add`: after the last step the pointers may lie beyond one past the end.
-        (a, b) = (a.wrapping_add(2 * TILE), b.wrapping_add(2 * TILE));
+        (a, b) = (a.wrapping_add(2 * TILE_BYTES), b.wrapping_add(2 * TILE_BYTES));
     }
     for (i, sums) in sums.into_iter().enumerate() {
         for (half, sum) in sums.into_iter().enumerate() {

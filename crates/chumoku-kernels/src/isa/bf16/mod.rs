@@ -12,20 +12,20 @@
 //! - `take`: bf16 numbers copied into panels
 
 pub(crate) mod amx;
+pub(crate) mod copy;
 mod dots;
 pub(crate) mod split;
-pub(crate) mod take;
 
 use super::Isa;
 use super::avx512::Avx512;
-use amx::{Amx, Tiles};
+use amx::{Amx, TileRegisters};
 
 /// Bytes of a tile: 16 rows of 64.
-pub(crate) const TILE: usize = 1024;
+pub(crate) const TILE_BYTES: usize = 1024;
 /// Rows, and columns, of a block of C: two tiles each way.
-pub(crate) const SIDE: usize = 32;
+pub(crate) const BLOCK_SIDE: usize = 32;
 /// Depth of a tile: 32 numbers.
-pub(crate) const STEP: usize = 32;
+pub(crate) const STEP_DEPTH: usize = 32;
 
 /// The token of AVX-512 with BF16, and of AMX where that is in force too.
 #[derive(Clone, Copy, Debug)]
@@ -48,33 +48,33 @@ impl Bf16 {
     /// The token of the instruction set in force, if products of so many terms are faster with it than in f32. Without
     /// tiles only those of one term are: a dot product of pairs does twice the work of a fused multiply–add, and two
     /// terms ask for three of them.
-    pub(crate) fn worth(terms: usize) -> Option<Self> {
+    pub(crate) fn if_faster(terms: usize) -> Option<Self> {
         Self::new(super::active()).filter(|bf16| terms == 1 || bf16.amx.is_some())
     }
 
     /// What multiplies blocks, ready in this thread until it is dropped.
-    pub(crate) fn blocks(self) -> Blocks {
-        Blocks { bf16: self, tiles: self.amx.map(Amx::tiles) }
+    pub(crate) fn block_multiplier(self) -> BlockMultiplier {
+        BlockMultiplier { bf16: self, tiles: self.amx.map(Amx::tile_registers) }
     }
 
     /// Runs `op` with what multiplies blocks ready.
-    pub(crate) fn run<O: BlocksOp>(self, op: O) {
-        let blocks = self.blocks();
-        self.run_on(&blocks, op);
+    pub(crate) fn run<O: BlockMultiplierOp>(self, op: O) {
+        let blocks = self.block_multiplier();
+        self.run_with(&blocks, op);
     }
 
     /// The same with blocks that are at hand.
     #[inline(always)]
-    pub(crate) fn run_on<O: BlocksOp>(self, blocks: &Blocks, op: O) {
+    pub(crate) fn run_with<O: BlockMultiplierOp>(self, blocks: &BlockMultiplier, op: O) {
         // SAFETY: the token proves AVX-512 with BF16.
         unsafe { entry(self, blocks, op) };
     }
 }
 
 /// What runs on blocks.
-pub(crate) trait BlocksOp {
+pub(crate) trait BlockMultiplierOp {
     /// The body; implementations are `#[inline(always)]`.
-    fn eval(self, bf16: Bf16, simd: Avx512, blocks: &Blocks);
+    fn eval(self, bf16: Bf16, simd: Avx512, blocks: &BlockMultiplier);
 }
 
 /// A function of its own wherever it is called, so that what several callers run is compiled once.
@@ -83,18 +83,18 @@ pub(crate) trait BlocksOp {
 /// The processor must have the features named.
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma")]
-unsafe fn entry<O: BlocksOp>(bf16: Bf16, blocks: &Blocks, op: O) {
+unsafe fn entry<O: BlockMultiplierOp>(bf16: Bf16, blocks: &BlockMultiplier, op: O) {
     op.eval(bf16, bf16.simd, blocks);
 }
 
 /// What multiplies blocks in this thread: tiles that are set up, else vectors.
 #[derive(Debug)]
-pub(crate) struct Blocks {
+pub(crate) struct BlockMultiplier {
     bf16: Bf16,
-    tiles: Option<Tiles>,
+    tiles: Option<TileRegisters>,
 }
 
-impl Blocks {
+impl BlockMultiplier {
     /// Computes a [`BlockProduct`] of panels of `TERMS` terms: of the products of terms i and j those with i + j ≤ `TERMS`,
     /// counted from 1 and 1 (so 1, 3 or 6 of them).
     ///
@@ -114,7 +114,7 @@ impl Blocks {
     }
 
     /// The tiles, where they are what multiplies.
-    pub(crate) fn tiles(&self) -> Option<&Tiles> {
+    pub(crate) fn tiles(&self) -> Option<&TileRegisters> {
         self.tiles.as_ref()
     }
 }

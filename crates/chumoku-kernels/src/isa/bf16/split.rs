@@ -2,13 +2,13 @@
 //!
 //! Each term is what the ones before left over, rounded to bf16: two terms keep 16 bits of the 24, three keep all.
 
-use super::{Bf16, STEP, TILE};
+use super::{Bf16, STEP_DEPTH, TILE_BYTES};
 use crate::isa::avx512::transpose;
 use std::arch::x86_64::*;
 
 /// A part of a matrix whose element `(i, p)` is `data[i · outer + p · inner]`: 16 i and 32 p at most, from `data` on.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Source {
+pub(crate) struct F32Source {
     /// Element (0, 0).
     pub(crate) data: *const f32,
     /// Distance of consecutive i.
@@ -23,7 +23,7 @@ pub(crate) struct Source {
 
 /// How a tile is to lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lay {
+pub(crate) enum TileLayout {
     /// As the first operand: a row for each i, with its 32 p.
     Rows,
     /// As the second operand: a row for each two p, with a pair of them for each i.
@@ -40,27 +40,27 @@ impl Bf16 {
     /// All elements of `from` must be readable, and each tile at `to` writable and aligned to 64 bytes.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
-    pub(crate) unsafe fn split<const TERMS: usize>(self, from: Source, lay: Lay, to: *mut u8, apart: usize) {
-        debug_assert!(from.count <= 16 && from.depth <= STEP);
+    pub(crate) unsafe fn split<const TERMS: usize>(self, from: F32Source, lay: TileLayout, to: *mut u8, apart: usize) {
+        debug_assert!(from.count <= 16 && from.depth <= STEP_DEPTH);
         // SAFETY: the caller promises the elements, of which masks leave out those that are not there, and the tiles.
         unsafe {
             if from.inner == 1 || from.outer != 1 {
-                let (low, high) = (mask(from.depth.min(16)), mask(from.depth.saturating_sub(16)));
+                let (low, high) = (lane_mask(from.depth.min(16)), lane_mask(from.depth.saturating_sub(16)));
                 for i in 0..from.count {
                     let row = from.data.add(i * from.outer);
                     let (a, b) = if from.inner == 1 {
                         (_mm512_maskz_loadu_ps(low, row), _mm512_maskz_loadu_ps(high, row.wrapping_add(16)))
                     } else {
-                        (gather(row, from.inner, 0, from.depth), gather(row, from.inner, 16, from.depth))
+                        (load_strided(row, from.inner, 0, from.depth), load_strided(row, from.inner, 16, from.depth))
                     };
                     store_terms::<TERMS, false>(a, b, to.add(64 * i), apart);
                 }
                 clear::<TERMS>(to, from.count, apart);
-                if lay == Lay::Pairs {
+                if lay == TileLayout::Pairs {
                     transpose_tiles::<TERMS>(to, apart);
                 }
             } else {
-                let there = mask(from.count);
+                let there = lane_mask(from.count);
                 let pairs = from.depth.div_ceil(2);
                 for pair in 0..pairs {
                     let row = from.data.add(2 * pair * from.inner);
@@ -70,7 +70,7 @@ impl Bf16 {
                     store_terms::<TERMS, true>(a, b, to.add(64 * pair), apart);
                 }
                 clear::<TERMS>(to, pairs, apart);
-                if lay == Lay::Rows {
+                if lay == TileLayout::Rows {
                     transpose_tiles::<TERMS>(to, apart);
                 }
             }
@@ -95,7 +95,7 @@ impl Bf16 {
         panel: usize,
     ) {
         for first in (0..count.next_multiple_of(2 * 16)).step_by(16) {
-            let there = mask(count.saturating_sub(first));
+            let there = lane_mask(count.saturating_sub(first));
             // SAFETY: masks leave out what is beyond the rows; the caller promises the tiles.
             unsafe {
                 let (mut a, mut b) = (_mm512_setzero_ps(), _mm512_setzero_ps());
@@ -105,8 +105,8 @@ impl Bf16 {
                 if let Some(row) = rows[1] {
                     b = _mm512_maskz_loadu_ps(there, row.wrapping_add(first));
                 }
-                let tile = to.add(first / 32 * panel + first / 16 % 2 * TILE);
-                store_terms::<TERMS, true>(a, b, tile.add(64 * pair), 2 * TILE);
+                let tile = to.add(first / 32 * panel + first / 16 % 2 * TILE_BYTES);
+                store_terms::<TERMS, true>(a, b, tile.add(64 * pair), 2 * TILE_BYTES);
             }
         }
     }
@@ -184,7 +184,7 @@ impl Bf16 {
     /// # Safety
     /// Each row at `to` must be writable for 64 bytes and aligned to them.
     #[inline(always)]
-    pub(crate) unsafe fn put<const TERMS: usize>(self, [mut a, mut b]: [__m512; 2], to: *mut u8, apart: usize) {
+    pub(crate) unsafe fn write_terms<const TERMS: usize>(self, [mut a, mut b]: [__m512; 2], to: *mut u8, apart: usize) {
         // SAFETY: the token proves AVX-512 with BF16; the caller promises the rows.
         unsafe {
             for term in 0..TERMS {
@@ -204,7 +204,12 @@ impl Bf16 {
     /// # Safety
     /// Each row at `to` must be writable for 64 bytes and aligned to them.
     #[inline(always)]
-    pub(crate) unsafe fn put_pair<const TERMS: usize>(self, [mut a, mut b]: [__m512; 2], to: *mut u8, apart: usize) {
+    pub(crate) unsafe fn write_paired_terms<const TERMS: usize>(
+        self,
+        [mut a, mut b]: [__m512; 2],
+        to: *mut u8,
+        apart: usize,
+    ) {
         // SAFETY: the token proves AVX-512 with BF16; the caller promises the rows.
         unsafe {
             let interleave = _mm512_loadu_si512(INTERLEAVE.as_ptr().cast());
@@ -231,7 +236,7 @@ const INTERLEAVE: [u16; 32] = {
 };
 
 /// The first `n` of sixteen lanes.
-fn mask(n: usize) -> __mmask16 {
+fn lane_mask(n: usize) -> __mmask16 {
     ((1u32 << n.min(16)) - 1) as __mmask16
 }
 
@@ -255,7 +260,7 @@ fn high_half(x: __m512i) -> __m512 {
 /// The first `depth` elements must be readable.
 #[inline]
 #[target_feature(enable = "avx512f")]
-unsafe fn gather(row: *const f32, inner: usize, first: usize, depth: usize) -> __m512 {
+unsafe fn load_strided(row: *const f32, inner: usize, first: usize, depth: usize) -> __m512 {
     let mut lanes = [0.0f32; 16];
     for (p, lane) in lanes.iter_mut().enumerate().take(depth.saturating_sub(first)) {
         // SAFETY: first + p < depth.
@@ -267,5 +272,5 @@ unsafe fn gather(row: *const f32, inner: usize, first: usize, depth: usize) -> _
 
 /// Bytes of the tiles of one step of a panel: two halves of each term.
 pub(crate) const fn step_bytes(terms: usize) -> usize {
-    2 * terms * TILE
+    2 * terms * TILE_BYTES
 }

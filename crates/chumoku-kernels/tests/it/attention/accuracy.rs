@@ -5,7 +5,7 @@ use crate::attention::check::Kind;
 use crate::attention::oracle::Truth;
 use crate::common::each_isa;
 use chumoku_kernels::*;
-use testkit::{Golden, Random};
+use testkit::{GoldenFile, Random};
 
 /// ‖found − expected‖ / ‖expected‖
 fn relative_error(found: &[f64], expected: &[f64]) -> f64 {
@@ -111,7 +111,7 @@ fn golden_case(sizes: &[usize]) -> (Case, Data) {
 
 #[test]
 fn errors_are_at_most_twice_those_of_pytorch() {
-    let golden = Golden::read("attention/errors");
+    let golden = GoldenFile::read("attention/errors");
     let kinds = [("f32", Kind::F32(Precision::Highest)), ("bf16", Kind::Bf16), ("f16", Kind::F16)];
     let mut cases = Vec::new();
     for name in golden.attribute("cases").split(' ') {

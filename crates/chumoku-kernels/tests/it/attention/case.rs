@@ -3,7 +3,7 @@
 use crate::attention::fence::{Fenced, Side};
 use crate::attention::place::{Order, Place, Shape, Written};
 use chumoku_kernels::*;
-use testkit::{Guarded, Random};
+use testkit::{GuardedBuffer, Random};
 
 /// Everything that attention can be told.
 #[derive(Clone, Debug)]
@@ -197,7 +197,7 @@ impl Data {
         let (mut value, d_output) = (numbers(&case.value(), 2.0), numbers(&case.output(), 2.0));
         if case.scores != Scores::Small {
             // Exact in bf16, so that scores are as exact at every level.
-            [&mut query, &mut key].into_iter().flatten().for_each(|x| *x = bf16::of(*x).to_f64());
+            [&mut query, &mut key].into_iter().flatten().for_each(|x| *x = bf16::round_from(*x).to_f64());
         }
         for (row, (s, _, j)) in case.key().places().enumerate() {
             let key = &mut key[row * case.dim..][..case.dim];
@@ -239,7 +239,7 @@ impl Data {
     pub(crate) fn rounded<T: Element>(&self) -> Self {
         let mut data = self.clone();
         let Data { query, key, value, d_output, .. } = &mut data;
-        [query, key, value, d_output].into_iter().flatten().for_each(|x| *x = T::of(*x).to_f64());
+        [query, key, value, d_output].into_iter().flatten().for_each(|x| *x = T::round_from(*x).to_f64());
         data
     }
 }
@@ -282,8 +282,8 @@ pub(crate) fn run<T: Element>(case: &Case, data: &Data, precision: Precision) ->
         value_place.lay::<T>(&data.value, side),
         d_output_place.lay::<T>(&data.d_output, side),
     ];
-    let sums = |numbers: &[f64]| numbers.iter().map(|&x| T::Sum::of(x)).collect::<Vec<_>>();
-    let bias: Vec<T::Sum> = data.bias.iter().map(|&x| T::Sum::of(f64::from(x))).collect();
+    let sums = |numbers: &[f64]| numbers.iter().map(|&x| T::Sum::round_from(x)).collect::<Vec<_>>();
+    let bias: Vec<T::Sum> = data.bias.iter().map(|&x| T::Sum::round_from(f64::from(x))).collect();
     let (bias, allowed) = (Fenced::new(&bias, side), Fenced::new(&data.allowed, side));
     let (slopes, sinks) = (Fenced::new(&data.slopes, side), Fenced::new(&data.sinks, side));
     let mut args =
@@ -334,12 +334,12 @@ pub(crate) fn run<T: Element>(case: &Case, data: &Data, precision: Precision) ->
         if is_packed { h * tokens + before + i } else { case.query().row(s, h, i) }
     };
     let places: Vec<usize> = case.query().places().map(|(s, h, i)| order(s, h, i)).collect();
-    let guarded = |len: usize| Guarded::of(len, T::Sum::of(f64::NAN), T::Sum::of(-4321.0));
+    let guarded = |len: usize| GuardedBuffer::filled(len, T::Sum::round_from(f64::NAN), T::Sum::round_from(-4321.0));
     let mut output = Written::<T>::new(output_place.clone());
     let mut log_sum_exp = guarded(case.query().rows());
-    args.forward_with_log_sum_exp(output.view(), log_sum_exp.inner()).unwrap();
+    args.forward_with_log_sum_exp(output.view(), log_sum_exp.as_mut_slice()).unwrap();
     let output = output.take();
-    let log_sum_exp = Fenced::new(&log_sum_exp.take(), side);
+    let log_sum_exp = Fenced::new(&log_sum_exp.into_checked(), side);
 
     let mut alone = Written::<T>::new(output_place.clone());
     args.forward(alone.view()).unwrap();
@@ -350,7 +350,7 @@ pub(crate) fn run<T: Element>(case: &Case, data: &Data, precision: Precision) ->
     places.iter().zip(&data.d_log_sum_exp).for_each(|(&place, &d)| d_lse[place] = d);
     let d_lse = Fenced::new(&sums(&d_lse), side);
     let saved_output = output_place.lay::<T>(&output, side);
-    let saved = Saved {
+    let saved = BackwardInputs {
         output: output_place.view(&saved_output),
         log_sum_exp: &log_sum_exp,
         d_output: d_output_place.view(&d_output),
@@ -364,8 +364,8 @@ pub(crate) fn run<T: Element>(case: &Case, data: &Data, precision: Precision) ->
         query: d_query.view(),
         key: d_key.view(),
         value: d_value.view(),
-        mask: case.mask.is_some_and(|form| form.is_additive).then(|| d_mask.inner()),
-        sinks: case.sinks.then(|| d_sinks.inner()),
+        mask: case.mask.is_some_and(|form| form.is_additive).then(|| d_mask.as_mut_slice()),
+        sinks: case.sinks.then(|| d_sinks.as_mut_slice()),
     };
     args.backward(saved, gradients).unwrap();
     let wide = |numbers: Vec<T::Sum>| numbers.iter().map(|x| x.to_f64()).collect::<Vec<f64>>();
@@ -375,8 +375,8 @@ pub(crate) fn run<T: Element>(case: &Case, data: &Data, precision: Precision) ->
         d_query: d_query.take(),
         d_key: d_key.take(),
         d_value: d_value.take(),
-        d_mask: wide(d_mask.take()),
-        d_sinks: wide(d_sinks.take()),
+        d_mask: wide(d_mask.into_checked()),
+        d_sinks: wide(d_sinks.into_checked()),
     }
 }
 

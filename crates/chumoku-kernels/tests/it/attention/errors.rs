@@ -39,10 +39,10 @@ fn backward(args: Attention<'_, f32>) -> Result<()> {
 /// Runs backward after `change` has changed what goes in or where results go.
 fn backward_with(
     args: Attention<'_, f32>,
-    change: impl for<'a> FnOnce(&mut Saved<'a, f32>, &mut Gradients<'a, f32>),
+    change: impl for<'a> FnOnce(&mut BackwardInputs<'a, f32>, &mut Gradients<'a, f32>),
 ) -> Result<()> {
     let [mut a, mut b, mut c] = [144, 120, 140].map(|len| vec![0.0f32; len]);
-    let mut saved = Saved {
+    let mut saved = BackwardInputs {
         output: view([2, 4, 3, 7]),
         log_sum_exp: &NUMBERS[..24],
         d_output: view([2, 4, 3, 7]),
@@ -320,7 +320,7 @@ fn gradients_of_masks_and_sinks_need_masks_and_sinks() {
             mask: Some(&mut d_mask),
             sinks: None,
         };
-        let saved = Saved { output, log_sum_exp: &[], d_output: output, d_log_sum_exp: None };
+        let saved = BackwardInputs { output, log_sum_exp: &[], d_output: output, d_log_sum_exp: None };
         Attention::new(query, key, value).mask(Mask::Additive(entries)).backward(saved, gradients).unwrap();
         assert_eq!(d_mask, vec![0.0; rows * keys]);
     }

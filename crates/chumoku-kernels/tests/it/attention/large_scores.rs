@@ -9,7 +9,7 @@ use crate::attention::oracle::Truth;
 use crate::common::each_isa;
 use chumoku_kernels::*;
 use rayon::prelude::*;
-use testkit::{Random, Tolerance, compare as compare_numbers, wide};
+use testkit::{Random, Tolerance, compare as compare_numbers, to_f64};
 
 /// The powers of two that scores are about. Beyond 127 they are larger than any f32.
 const POWERS: [i32; 19] = [0, 6, 12, 15, 18, 20, 23, 24, 26, 28, 30, 31, 33, 40, 62, 100, 122, 130, 200];
@@ -52,7 +52,7 @@ fn data(case: &Case, of: i32, spread: Spread) -> Data {
         row[1..3].fill_with(|| (random.below(9) as f64 - 4.0) * digit);
     }
     // Exact in every type.
-    [&mut data.value, &mut data.d_output].into_iter().flatten().for_each(|x| *x = bf16::of(*x).to_f64());
+    [&mut data.value, &mut data.d_output].into_iter().flatten().for_each(|x| *x = bf16::round_from(*x).to_f64());
     for (row, (s, _, j)) in case.key().places().enumerate() {
         if j >= case.keys(s) {
             data.key[row * case.dim..][..case.dim].fill(f64::NAN);
@@ -252,12 +252,12 @@ fn statistics(case: &Case, data: &Data, what: &str) {
     let mut output = vec![f32::NAN; queries * keys];
     args.forward(HeadsMut::bhld(&mut output, [1, 1, queries, keys]).unwrap()).unwrap();
     let weights = args.weights(0, 0).unwrap();
-    compare_numbers(what, &weights, &wide(&output), Tolerance { relative: 1e-6, absolute: 1e-6 }).unwrap();
+    compare_numbers(what, &weights, &to_f64(&output), Tolerance { relative: 1e-6, absolute: 1e-6 }).unwrap();
     let (mut mass, mut entropy) = (vec![f32::NAN; keys], vec![f32::NAN; queries]);
     let (mut top_keys, mut top_weights) = (vec![None; queries], vec![f32::NAN; queries]);
-    let top = Some(Top { count: 1, keys: &mut top_keys, weights: &mut top_weights });
-    args.statistics(Statistics { mass: Some(&mut mass), entropy: Some(&mut entropy), top }).unwrap();
-    for (i, row) in wide(&output).chunks_exact(keys).enumerate() {
+    let top = Some(TopKeys { count: 1, keys: &mut top_keys, weights: &mut top_weights });
+    args.statistics(AttentionStatistics { mass: Some(&mut mass), entropy: Some(&mut entropy), top }).unwrap();
+    for (i, row) in to_f64(&output).chunks_exact(keys).enumerate() {
         let expected = -row.iter().filter(|&&w| w > 0.0).map(|w| w * w.ln()).sum::<f64>();
         assert!((f64::from(entropy[i]) - expected).abs() < 1e-5, "{what}: {} for {expected}", entropy[i]);
         let largest = row.iter().copied().fold(0.0, f64::max);
@@ -285,9 +285,9 @@ fn scores_beyond_f32_are_infinite_and_never_forbidden() {
             args.scores(stage, 0, 0, &mut scores).unwrap();
             scores
         };
-        assert_eq!(scores(Stage::Scaled), [f32::INFINITY, f32::NEG_INFINITY, 1024.0 * large]);
-        assert_eq!(scores(Stage::Masked), [f32::INFINITY, f32::MIN, 1024.0 * large]);
-        assert_eq!(scores(Stage::Weights), [1.0, 0.0, 0.0]);
+        assert_eq!(scores(ScoreStage::Scaled), [f32::INFINITY, f32::NEG_INFINITY, 1024.0 * large]);
+        assert_eq!(scores(ScoreStage::Masked), [f32::INFINITY, f32::MIN, 1024.0 * large]);
+        assert_eq!(scores(ScoreStage::Weights), [1.0, 0.0, 0.0]);
         // Sums that overflow on the way to a number do not show.
         let (query, key) = ([1e20f32, 1e20, 1.0, 0.0], [1e20f32, -1e20, 2.0, 0.0, 0.0, 0.0, 1.0, 0.0]);
         let args = Attention::new(
@@ -299,7 +299,7 @@ fn scores_beyond_f32_are_infinite_and_never_forbidden() {
         for softcap in [None, Some(8.0)] {
             let args = softcap.map_or(args, |cap| args.softcap(cap));
             let mut scores = [f32::NAN; 2];
-            args.scores(Stage::Capped, 0, 0, &mut scores).unwrap();
+            args.scores(ScoreStage::Capped, 0, 0, &mut scores).unwrap();
             let weights = args.weights(0, 0).unwrap();
             // 1e40 − 1e40 + 2, and 1.
             let expected = [2.0f64, 1.0].map(|score| softcap.map_or(score, |cap| cap * (score / cap).tanh()));
@@ -329,9 +329,11 @@ fn parts_with_large_scores_merge() {
 
 /// Output and log-sum-exp of the merged parts.
 fn merged<'a>(parts: &'a [[Vec<f32>; 3]]) -> [f32; 2] {
-    let part =
-        |part: &'a [Vec<f32>; 3]| Partial { output: Heads::bhld(&part[0], [1; 4]).unwrap(), log_sum_exp: &part[1] };
-    let parts: Vec<Partial<'a, f32>> = parts.iter().map(part).collect();
+    let part = |part: &'a [Vec<f32>; 3]| PartialAttention {
+        output: Heads::bhld(&part[0], [1; 4]).unwrap(),
+        log_sum_exp: &part[1],
+    };
+    let parts: Vec<PartialAttention<'a, f32>> = parts.iter().map(part).collect();
     let (mut output, mut log_sum_exp) = ([f32::NAN], [f32::NAN]);
     merge_attention(&parts, HeadsMut::bhld(&mut output, [1; 4]).unwrap(), Some(&mut log_sum_exp)).unwrap();
     [output[0], log_sum_exp[0]]

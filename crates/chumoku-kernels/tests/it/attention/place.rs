@@ -2,7 +2,7 @@
 
 use crate::attention::fence::{Fenced, Side};
 use chumoku_kernels::{Element, Heads, HeadsMut};
-use testkit::Guarded;
+use testkit::GuardedBuffer;
 
 /// Rows by sequence, head and position. The tests keep their numbers in this order, sequence after sequence, each
 /// (heads, length, dim).
@@ -94,10 +94,10 @@ impl Place {
 
     /// The numbers, laid out; NaN lies between the rows.
     pub(crate) fn lay<T: Element>(&self, numbers: &[f64], side: Side) -> Fenced<T> {
-        let mut data = vec![T::of(f64::NAN); self.len()];
+        let mut data = vec![T::round_from(f64::NAN); self.len()];
         for (at, (s, h, i)) in self.shape.places().enumerate() {
             let row = &mut data[self.start(s, h, i)..][..self.shape.dim];
-            row.iter_mut().zip(&numbers[at * self.shape.dim..]).for_each(|(to, &from)| *to = T::of(from));
+            row.iter_mut().zip(&numbers[at * self.shape.dim..]).for_each(|(to, &from)| *to = T::round_from(from));
         }
         Fenced::new(&data, side)
     }
@@ -130,33 +130,33 @@ impl Place {
 /// An array to be written: NaN in its rows, a pattern between and around them.
 pub(crate) struct Written<T> {
     place: Place,
-    guarded: Guarded<T>,
+    guarded: GuardedBuffer<T>,
 }
 
 impl<T: Element> Written<T> {
     pub(crate) fn new(place: Place) -> Self {
-        let (nan, pattern) = (T::of(f64::NAN), T::of(-1234.0));
-        let mut guarded = Guarded::of(place.len(), pattern, pattern);
+        let (nan, pattern) = (T::round_from(f64::NAN), T::round_from(-1234.0));
+        let mut guarded = GuardedBuffer::filled(place.len(), pattern, pattern);
         for (s, h, i) in place.shape.places() {
-            guarded.inner()[place.start(s, h, i)..][..place.shape.dim].fill(nan);
+            guarded.as_mut_slice()[place.start(s, h, i)..][..place.shape.dim].fill(nan);
         }
         Written { place, guarded }
     }
 
     pub(crate) fn view(&mut self) -> HeadsMut<'_, T> {
-        self.place.view_mut(self.guarded.inner())
+        self.place.view_mut(self.guarded.as_mut_slice())
     }
 
     /// The rows in the tests' order, after checking that nothing else was written.
     pub(crate) fn take(self) -> Vec<f64> {
-        let (place, mut data) = (self.place, self.guarded.take());
+        let (place, mut data) = (self.place, self.guarded.into_checked());
         let mut numbers = Vec::new();
         for (s, h, i) in place.shape.places() {
             let row = &mut data[place.start(s, h, i)..][..place.shape.dim];
             numbers.extend(row.iter().map(|x| x.to_f64()));
-            row.fill(T::of(-1234.0));
+            row.fill(T::round_from(-1234.0));
         }
-        assert!(data.iter().all(|&x| x == T::of(-1234.0)), "written between the rows");
+        assert!(data.iter().all(|&x| x == T::round_from(-1234.0)), "written between the rows");
         numbers
     }
 }

@@ -103,7 +103,7 @@ impl MultiHeadAttentionConfig {
     /// # Errors
     /// If d_model is not a multiple of num_heads.
     pub fn new(d_model: usize, num_heads: usize) -> Result<Self> {
-        MultiHeadAttentionConfig::of(d_model, num_heads, AttentionOptions::default())
+        MultiHeadAttentionConfig::self_attention(d_model, num_heads, AttentionOptions::default())
     }
 
     /// Self-attention with options.
@@ -111,10 +111,10 @@ impl MultiHeadAttentionConfig {
     /// # Errors
     /// If d_model is not a multiple of num_heads and no head width is given, or as for
     /// [`MultiHeadAttentionConfig::with_options`].
-    pub fn of(d_model: usize, num_heads: usize, options: AttentionOptions) -> Result<Self> {
+    pub fn self_attention(d_model: usize, num_heads: usize, options: AttentionOptions) -> Result<Self> {
         let divides = num_heads > 0 && (options.head_dim.is_some() || d_model.is_multiple_of(num_heads));
         if d_model == 0 || !divides {
-            return Err(Error::Heads { d_model, num_heads });
+            return Err(Error::HeadCount { d_model, num_heads });
         }
         let head_dim = d_model / num_heads;
         let config = MultiHeadAttentionConfig {
@@ -148,10 +148,10 @@ impl MultiHeadAttentionConfig {
         }
         let (heads, key_heads) = (self.num_heads, config.num_key_heads());
         if key_heads == 0 || !heads.is_multiple_of(key_heads) {
-            return Err(Error::KeyHeads { name: "num_key_heads", num_heads: heads, found: key_heads });
+            return Err(Error::KeyHeadCount { name: "num_key_heads", num_heads: heads, found: key_heads });
         }
         if options.position == PositionKind::Rotary && !config.head_dim.is_multiple_of(2) {
-            return Err(Error::OddHeads(config.head_dim));
+            return Err(Error::OddHeadWidth(config.head_dim));
         }
         if let Some(beta) = options.beta.filter(|beta| !beta.is_finite()) {
             return Err(Error::Beta(beta));
@@ -188,7 +188,7 @@ impl MultiHeadAttentionConfig {
     }
 
     /// Whether queries and keys are told apart by where they stand, so that both must be of one sequence.
-    pub(super) fn has_places(&self) -> bool {
+    pub(super) fn uses_positions(&self) -> bool {
         matches!(self.options.position, PositionKind::Rotary | PositionKind::Alibi)
     }
 }

@@ -8,25 +8,25 @@
 
 use super::super::zeros;
 use crate::Result;
-use chumoku_kernels::{Attention, Heads, Real, Statistics, Top};
+use chumoku_kernels::{Attention, AttentionStatistics, Heads, Real, TopKeys};
 use ndarray::Array2;
 
 use super::Offsets;
 
 /// The key that each query chose, in its sequence: (heads, query tokens). `None` where there was none to see.
 #[derive(Clone, Debug)]
-pub(super) struct Choice {
+pub(super) struct ArgmaxKeys {
     keys: Vec<Option<usize>>,
     heads: usize,
 }
 
-impl Choice {
+impl ArgmaxKeys {
     /// What the queries choose.
-    pub(super) fn of<T: Real>(attention: &Attention<'_, T>, heads: usize) -> Result<Choice> {
+    pub(super) fn compute<T: Real>(attention: &Attention<'_, T>, heads: usize) -> Result<ArgmaxKeys> {
         let (mut keys, mut weights) = (vec![None; attention.rows()], vec![T::ZERO; attention.rows()]);
-        let top = Top { count: 1, keys: &mut keys, weights: &mut weights };
-        attention.statistics(Statistics { top: Some(top), ..Statistics::default() })?;
-        Ok(Choice { keys, heads })
+        let top = TopKeys { count: 1, keys: &mut keys, weights: &mut weights };
+        attention.statistics(AttentionStatistics { top: Some(top), ..AttentionStatistics::default() })?;
+        Ok(ArgmaxKeys { keys, heads })
     }
 
     /// The key that a query chose; `token` counts in all sequences.
@@ -36,13 +36,13 @@ impl Choice {
     }
 
     /// Heads of values that so many heads share.
-    fn group(&self, value_heads: usize) -> usize {
+    fn heads_per_value_head(&self, value_heads: usize) -> usize {
         self.heads / value_heads.max(1)
     }
 
     /// The chosen values, heads side by side, 0 where there was none: (query tokens, heads · value dim).
-    pub(super) fn values<T: Real>(&self, value: Heads<'_, T>, offsets: &Offsets) -> Array2<T> {
-        let (dim, group) = (value.dim(), self.group(value.heads()));
+    pub(super) fn gather_values<T: Real>(&self, value: Heads<'_, T>, offsets: &Offsets) -> Array2<T> {
+        let (dim, group) = (value.dim(), self.heads_per_value_head(value.heads()));
         let mut y = zeros((offsets.tokens(), self.heads * dim));
         for (s, range) in offsets.ranges().enumerate() {
             for token in range {
@@ -59,14 +59,14 @@ impl Choice {
     }
 
     /// `dV = Hᵀ dO`: overwrites `d_value` (key tokens, value heads · value dim).
-    pub(super) fn values_backward<T: Real>(
+    pub(super) fn scatter_values_gradient<T: Real>(
         &self,
         d_heads: &Array2<T>,
         d_value: &mut Array2<T>,
         [queries, keys]: [&Offsets; 2],
         dim: usize,
     ) {
-        let group = self.group(d_value.ncols() / dim.max(1));
+        let group = self.heads_per_value_head(d_value.ncols() / dim.max(1));
         d_value.fill(T::ZERO);
         for (queries, keys) in queries.ranges().zip(keys.ranges()) {
             for token in queries {

@@ -1,7 +1,7 @@
 //! The parameters of attention as the paper writes them, for whoever shows them.
 
 use super::{AttentionOptions, MultiHeadAttention, MultiHeadAttentionCache};
-use crate::layers::{row, wide};
+use crate::layers::{row_f64, to_f64};
 use crate::params::Params;
 use chumoku_kernels::Real;
 use ndarray::{Array2, Axis, Slice};
@@ -40,15 +40,15 @@ pub struct AttentionMatrices {
 impl MultiHeadAttention {
     /// The parameters, in f64.
     pub fn matrices<T: Real>(&self, p: &Params<T>) -> AttentionMatrices {
-        let (c, parts) = (&self.config, self.parts());
+        let (c, parts) = (&self.config, self.projection_ranges());
         let weights = match &self.weights {
             Ok(fused) => {
-                parts.clone().map(|rows| wide(p.view(*fused).slice_axis(Axis(0), Slice::from(rows)).reversed_axes()))
+                parts.clone().map(|rows| to_f64(p.view(*fused).slice_axis(Axis(0), Slice::from(rows)).reversed_axes()))
             }
-            Err(apart) => apart.map(|id| wide(p.view(id).reversed_axes())),
+            Err(apart) => apart.map(|id| to_f64(p.view(id).reversed_axes())),
         };
         let biases = self.bias.map(|bias| {
-            let whole = row(p, bias);
+            let whole = row_f64(p, bias);
             parts.map(|columns| whole.slice_axis(Axis(1), Slice::from(columns)).to_owned())
         });
         let (output, output_bias) = self.output.matrices(p);
@@ -73,31 +73,36 @@ impl MultiHeadAttention {
     }
 
     /// Queries, keys and values as the kernel read them, with β and rotary positions: (tokens, heads · width) each.
-    pub fn projected<T: Real>(&self, cache: &MultiHeadAttentionCache<T>) -> [Array2<f64>; 3] {
+    pub fn kernel_inputs<T: Real>(&self, cache: &MultiHeadAttentionCache<T>) -> [Array2<f64>; 3] {
         let projected = &cache.projected;
-        let mut each = self.parts().map(|columns| match &projected.parts[..] {
-            [fused] => wide(fused.slice_axis(Axis(1), Slice::from(columns))),
+        let mut each = self.projection_ranges().map(|columns| match &projected.parts[..] {
+            [fused] => to_f64(fused.slice_axis(Axis(1), Slice::from(columns))),
             _ => Array2::zeros((0, 0)),
         });
         if let apart @ [_, _, _] = &projected.parts[..] {
-            each.iter_mut().zip(apart).for_each(|(to, from)| *to = wide(from.view()));
+            each.iter_mut().zip(apart).for_each(|(to, from)| *to = to_f64(from.view()));
         }
-        if let Some(scaled) = &projected.scaled {
-            each[0] = wide(scaled.view());
+        if let Some(scaled) = &projected.scaled_queries {
+            each[0] = to_f64(scaled.view());
         }
         each
     }
 
     /// What `work` makes of the parameters when the head adds nothing to the layer's output; they are as they were
     /// afterwards. Of all that is packed of them, only this layer's output is packed again.
-    pub fn without<T: Real, R>(&self, p: &mut Params<T>, head: usize, work: impl FnOnce(&Params<T>) -> R) -> R {
+    pub fn with_head_ablated<T: Real, R>(
+        &self,
+        p: &mut Params<T>,
+        head: usize,
+        work: impl FnOnce(&Params<T>) -> R,
+    ) -> R {
         let width = self.config.value_dim;
-        self.output.without(p, head * width..(head + 1) * width, work)
+        self.output.with_inputs_ablated(p, head * width..(head + 1) * width, work)
     }
 
     /// From now on the head adds nothing to the layer's output: the rows of W_O that read it are 0.
-    pub fn silence<T: Real>(&self, p: &mut Params<T>, head: usize) {
+    pub fn ablate_head<T: Real>(&self, p: &mut Params<T>, head: usize) {
         let width = self.config.value_dim;
-        self.output.silence(p, head * width..(head + 1) * width);
+        self.output.ablate_inputs(p, head * width..(head + 1) * width);
     }
 }

@@ -21,10 +21,10 @@ pub use step::ProjectedMemory;
 use super::{Linear, Mode, Offsets, RmsNorm, Rotary, alibi_slopes, numbers_mut, zeros};
 use crate::params::{Builder, Init, ParamId, Params};
 use crate::{Error, Result};
-use chumoku_kernels::{Attention, Causal, Gradients, Heads, HeadsMut, Mask, Precision, Real, Saved, Then};
-use hard::Choice;
+use chumoku_kernels::{Attention, BackwardInputs, Causal, Epilogue, Gradients, Heads, HeadsMut, Mask, Precision, Real};
+use hard::ArgmaxKeys;
 use ndarray::{Array2, ArrayView2};
-use project::Projected;
+use project::Projections;
 
 /// `concat(head_1, …, head_h) W_O` with `head_i = Attention(Q W_Qᵢ, K W_Kᵢ, V W_Vᵢ)` (Vaswani et al. 2017,
 /// section 3.2.2).
@@ -70,13 +70,13 @@ pub struct AttentionInput<'a, T> {
 
 impl<'a, T> AttentionInput<'a, T> {
     /// Self-attention over `x`.
-    pub fn of_self(x: ArrayView2<'a, T>, offsets: &'a Offsets) -> Self {
+    pub fn self_attention(x: ArrayView2<'a, T>, offsets: &'a Offsets) -> Self {
         AttentionInput { query: x, query_offsets: offsets, memory: None, key_offsets: offsets, mask: None }
     }
 }
 
 /// Heads side by side in the rows of `x`, from column `first` on.
-fn heads_of<'a, T: Real>(
+fn heads_view<'a, T: Real>(
     x: &'a Array2<T>,
     first: usize,
     offsets: &'a Offsets,
@@ -88,7 +88,7 @@ fn heads_of<'a, T: Real>(
 }
 
 /// The same, to be written.
-fn heads_mut_of<'a, T: Real>(
+fn heads_view_mut<'a, T: Real>(
     x: &'a mut Array2<T>,
     offsets: &'a Offsets,
     [heads, dim]: [usize; 2],
@@ -103,12 +103,12 @@ pub type InputGradients<T> = (Array2<T>, Option<[Array2<T>; 2]>);
 /// What a [`MultiHeadAttention`] layer remembers.
 #[derive(Clone, Debug)]
 pub struct MultiHeadAttentionCache<T> {
-    projected: Projected<T>,
+    projected: Projections<T>,
     /// The heads' output side by side, of soft attention, and its log-sum-exp.
     heads: Array2<T>,
     log_sum_exp: Vec<T>,
     /// What was chosen, and the heads' output that this makes.
-    hard: Option<(Choice, Array2<T>)>,
+    hard: Option<(ArgmaxKeys, Array2<T>)>,
 }
 
 impl MultiHeadAttention {
@@ -146,7 +146,7 @@ impl MultiHeadAttention {
     }
 
     /// The kernel's arguments; `diagonal` is where causality counts from.
-    fn attention<'a, T: Real>(
+    fn kernel_with_options<'a, T: Real>(
         &'a self,
         [query, key, value]: [Heads<'a, T>; 3],
         diagonal: Causal,
@@ -167,7 +167,7 @@ impl MultiHeadAttention {
         if let Some(slopes) = &self.slopes {
             attention = attention.alibi(slopes);
         }
-        match mode.attention(c.dropout, c.site) {
+        match mode.attention_dropout(c.dropout, c.site) {
             Some(dropout) if !c.options.hard_attention => attention.dropout(dropout),
             _ => attention,
         }
@@ -177,12 +177,12 @@ impl MultiHeadAttention {
     fn kernel<'a, T: Real>(
         &'a self,
         input: &'a AttentionInput<'_, T>,
-        projected: &'a Projected<T>,
+        projected: &'a Projections<T>,
         mode: Mode,
         precision: Precision,
     ) -> Result<Attention<'a, T>> {
-        let views = self.views(projected, [input.query_offsets, input.key_offsets])?;
-        let attention = self.attention(views, Causal::TopLeft, mode, precision);
+        let views = self.head_views(projected, [input.query_offsets, input.key_offsets])?;
+        let attention = self.kernel_with_options(views, Causal::TopLeft, mode, precision);
         Ok(match input.mask {
             Some(mask) => attention.mask(mask),
             None => attention,
@@ -203,7 +203,7 @@ impl MultiHeadAttention {
         input: &AttentionInput<'_, T>,
         mode: Mode,
     ) -> Result<(Array2<T>, MultiHeadAttentionCache<T>)> {
-        self.forward_then(p, input, Then::Nothing, mode)
+        self.forward_then(p, input, Epilogue::Identity, mode)
     }
 
     /// As [`MultiHeadAttention::forward`], and what follows the output.
@@ -211,25 +211,25 @@ impl MultiHeadAttention {
         &self,
         p: &Params<T>,
         input: &AttentionInput<'_, T>,
-        then: Then<'_, T>,
+        then: Epilogue<'_, T>,
         mode: Mode,
     ) -> Result<(Array2<T>, MultiHeadAttentionCache<T>)> {
-        if input.memory.is_some() && self.config.has_places() {
-            return Err(Error::PlacesAcross);
+        if input.memory.is_some() && self.config.uses_positions() {
+            return Err(Error::PositionsInCrossAttention);
         }
         let projected = self.project(p, input, None)?;
         let tokens = input.query.nrows();
         let c = &self.config;
         let mut heads = zeros((tokens, c.num_heads * c.value_dim));
         let mut log_sum_exp = vec![T::ZERO; c.num_heads * tokens];
-        let output = heads_mut_of(&mut heads, input.query_offsets, [c.num_heads, c.value_dim])?;
+        let output = heads_view_mut(&mut heads, input.query_offsets, [c.num_heads, c.value_dim])?;
         let attention = self.kernel(input, &projected, mode, p.precision())?;
         attention.forward_with_log_sum_exp(output, &mut log_sum_exp)?;
         let mut hard = None;
         if c.options.hard_attention {
-            let [_, _, value] = self.views(&projected, [input.query_offsets, input.key_offsets])?;
-            let choice = Choice::of(&attention, c.num_heads)?;
-            let chosen = choice.values(value, input.query_offsets);
+            let [_, _, value] = self.head_views(&projected, [input.query_offsets, input.key_offsets])?;
+            let choice = ArgmaxKeys::compute(&attention, c.num_heads)?;
+            let chosen = choice.gather_values(value, input.query_offsets);
             hard = Some((choice, chosen));
         }
         let used = hard.as_ref().map_or(&heads, |(_, chosen)| chosen);
@@ -254,35 +254,35 @@ impl MultiHeadAttention {
         let used = cache.hard.as_ref().map_or(&cache.heads, |(_, chosen)| chosen);
         let d_heads = self.output.backward(p, used.view(), dy, grads)?;
         // heads = attention(Q, K, V)
-        let (c, parts) = (&self.config, self.parts());
+        let (c, parts) = (&self.config, self.projection_ranges());
         let rows = [input.query_offsets.tokens(), input.key_offsets.tokens(), input.key_offsets.tokens()];
         let shapes: [_; 3] = std::array::from_fn(|i| (rows[i], parts[i].len()));
         // Attention writes all of these and reads none of what they held.
         let mut d = shapes.map(|shape| {
-            let numbers = grads.take_working(shape.0 * shape.1);
+            let numbers = grads.take_buffer(shape.0 * shape.1);
             Array2::from_shape_vec(shape, numbers).expect("as many as asked for")
         });
         let key_heads = c.num_key_heads();
         let [query, key, value] = d.each_mut();
         let gradients = Gradients {
-            query: heads_mut_of(query, input.query_offsets, [c.num_heads, c.head_dim])?,
-            key: heads_mut_of(key, input.key_offsets, [key_heads, c.head_dim])?,
-            value: heads_mut_of(value, input.key_offsets, [key_heads, c.value_dim])?,
+            query: heads_view_mut(query, input.query_offsets, [c.num_heads, c.head_dim])?,
+            key: heads_view_mut(key, input.key_offsets, [key_heads, c.head_dim])?,
+            value: heads_view_mut(value, input.key_offsets, [key_heads, c.value_dim])?,
             mask: None,
             sinks: None,
         };
         let shape = [c.num_heads, c.value_dim];
-        let saved = Saved {
-            output: heads_of(&cache.heads, 0, input.query_offsets, shape)?,
+        let saved = BackwardInputs {
+            output: heads_view(&cache.heads, 0, input.query_offsets, shape)?,
             log_sum_exp: &cache.log_sum_exp,
-            d_output: heads_of(&d_heads, 0, input.query_offsets, shape)?,
+            d_output: heads_view(&d_heads, 0, input.query_offsets, shape)?,
             d_log_sum_exp: None,
         };
         self.kernel(input, &cache.projected, mode, p.precision())?.backward(saved, gradients)?;
         if let Some((choice, _)) = &cache.hard {
             // heads = H V: the kernel's gradient of the values is that of soft weights.
             let offsets = [input.query_offsets, input.key_offsets];
-            choice.values_backward(&d_heads, &mut d[2], offsets, c.value_dim);
+            choice.scatter_values_gradient(&d_heads, &mut d[2], offsets, c.value_dim);
         }
         self.project_backward(p, input, &cache.projected, d, grads)
     }
@@ -291,7 +291,7 @@ impl MultiHeadAttention {
     ///
     /// # Errors
     /// If there is no such sequence or head.
-    pub fn weights<T: Real>(
+    pub fn attention_weights<T: Real>(
         &self,
         input: &AttentionInput<'_, T>,
         cache: &MultiHeadAttentionCache<T>,

@@ -1,34 +1,36 @@
 //! From inputs to the queries, keys and values that the kernel reads, and back: projections, norms of heads, rotary
 //! positions, β.
 
-use super::super::{RmsNormCache, array, matrix, matrix_mut, numbers, numbers_mut, packed, zeros};
-use super::{AttentionInput, InputGradients, MultiHeadAttention, Offsets, heads_mut_of, heads_of};
+use super::super::{RmsNormCache, array, contiguous, mat_mut, mat_ref, numbers, numbers_mut, zeros};
+use super::{AttentionInput, InputGradients, MultiHeadAttention, Offsets, heads_view, heads_view_mut};
 use crate::Result;
 use crate::params::Params;
-use chumoku_kernels::{Heads, Operand, Product, Real, Start, Then, Turn, add_column_sums, gemm, parallel};
+use chumoku_kernels::{
+    Epilogue, FusedGemm, Heads, OutputInit, Real, Rhs, RotationDirection, add_column_sums, gemm, parallel,
+};
 use ndarray::{Array2, ArrayView2, Axis, Slice};
 use std::ops::Range;
 
 /// Queries, keys and values, as the kernel reads them.
 #[derive(Clone, Debug)]
-pub(super) struct Projected<T> {
+pub(super) struct Projections<T> {
     /// One array (tokens, queries | keys | values) for self-attention, else three.
     pub(super) parts: Vec<Array2<T>>,
     /// Of queries and keys, what their norms were given and remember, where they are normalised.
-    normed: Option<[Normed<T>; 2]>,
+    head_norms: Option<[HeadNormCache<T>; 2]>,
     /// The queries times β, where it is trained.
-    pub(super) scaled: Option<Array2<T>>,
+    pub(super) scaled_queries: Option<Array2<T>>,
 }
 
 /// What a norm of heads was given, (tokens · heads, width), and what it remembers.
-type Normed<T> = (Array2<T>, RmsNormCache<T>);
+type HeadNormCache<T> = (Array2<T>, RmsNormCache<T>);
 
 /// Rows in a task.
-const PIECE: usize = 64;
+const ROWS_PER_TASK: usize = 64;
 
 impl MultiHeadAttention {
     /// Rows of the fused weight that make queries, keys and values.
-    pub(super) fn parts(&self) -> [Range<usize>; 3] {
+    pub(super) fn projection_ranges(&self) -> [Range<usize>; 3] {
         let c = &self.config;
         let (queries, keys) = (c.num_heads * c.head_dim, c.num_key_heads() * c.head_dim);
         let values = c.num_key_heads() * c.value_dim;
@@ -41,42 +43,49 @@ impl MultiHeadAttention {
         p: &Params<T>,
         input: &AttentionInput<'_, T>,
         starts: Option<&[usize]>,
-    ) -> Result<Projected<T>> {
+    ) -> Result<Projections<T>> {
         let mut parts = match (&self.weights, input.memory) {
             (Ok(weight), None) => {
-                vec![self.product(p, input.query, p.transposed(*weight), 0..self.parts()[2].end)?]
+                vec![self.product(p, input.query, p.transposed_operand(*weight), 0..self.projection_ranges()[2].end)?]
             }
             (_, memory) => {
                 let [keys, values] = memory.unwrap_or([input.query; 2]);
                 let sources = [input.query, keys, values].into_iter().enumerate();
-                sources.map(|(i, source)| self.project_part(p, source, i)).collect::<Result<_>>()?
+                sources.map(|(i, source)| self.project_one(p, source, i)).collect::<Result<_>>()?
             }
         };
         let normed = match &mut parts[..] {
-            [fused] => [self.normalise(p, fused, 0, 0)?, self.normalise(p, fused, 1, self.parts()[1].start)?],
-            apart => [self.normalise(p, &mut apart[0], 0, 0)?, self.normalise(p, &mut apart[1], 1, 0)?],
+            [fused] => [
+                self.normalize_heads(p, fused, 0, 0)?,
+                self.normalize_heads(p, fused, 1, self.projection_ranges()[1].start)?,
+            ],
+            apart => [self.normalize_heads(p, &mut apart[0], 0, 0)?, self.normalize_heads(p, &mut apart[1], 1, 0)?],
         };
         if let (Some(rotary), [fused]) = (&self.rotary, &mut parts[..]) {
             // Queries and keys lie side by side, and are turned alike.
             let heads = self.config.num_heads + self.config.num_key_heads();
-            let rows = heads_mut_of(fused, input.query_offsets, [heads, self.config.head_dim])?;
-            rotary.rotate(rows, starts, Turn::Forward)?;
+            let rows = heads_view_mut(fused, input.query_offsets, [heads, self.config.head_dim])?;
+            rotary.rotate(rows, starts, RotationDirection::Forward)?;
         }
-        let scaled = self.times_beta(p, &parts[0]);
+        let scaled = self.scale_queries(p, &parts[0]);
         let [queries, keys] = normed;
-        Ok(Projected { parts, normed: queries.zip(keys).map(|(queries, keys)| [queries, keys]), scaled })
+        Ok(Projections {
+            parts,
+            head_norms: queries.zip(keys).map(|(queries, keys)| [queries, keys]),
+            scaled_queries: scaled,
+        })
     }
 
     /// Normalises queries (part 0) or keys (1), head by head, which begin at column `first`, if there are such norms.
-    pub(super) fn normalise<T: Real>(
+    pub(super) fn normalize_heads<T: Real>(
         &self,
         p: &Params<T>,
         x: &mut Array2<T>,
         which: usize,
         first: usize,
-    ) -> Result<Option<Normed<T>>> {
+    ) -> Result<Option<HeadNormCache<T>>> {
         let Some(norms) = &self.head_norms else { return Ok(None) };
-        let (columns, dim) = (first..first + self.parts()[which].len(), self.config.head_dim);
+        let (columns, dim) = (first..first + self.projection_ranges()[which].len(), self.config.head_dim);
         let mut part = x.slice_axis_mut(Axis(1), Slice::from(columns));
         let heads: Vec<T> = part.iter().copied().collect();
         let heads = array((heads.len() / dim, dim), heads)?;
@@ -86,13 +95,13 @@ impl MultiHeadAttention {
     }
 
     /// Queries (part 0), keys (1) or values (2) alone, as they are projected.
-    pub(super) fn project_part<T: Real>(&self, p: &Params<T>, x: ArrayView2<'_, T>, which: usize) -> Result<Array2<T>> {
-        let part = self.parts()[which].clone();
+    pub(super) fn project_one<T: Real>(&self, p: &Params<T>, x: ArrayView2<'_, T>, which: usize) -> Result<Array2<T>> {
+        let part = self.projection_ranges()[which].clone();
         let weight = match &self.weights {
             // A decoder asks for queries again and again, for keys and values once.
-            Ok(weight) if which == 0 => p.first_rows_transposed(*weight, part.len()),
+            Ok(weight) if which == 0 => p.transposed_rows_operand(*weight, part.len()),
             Ok(weight) => p.matrix_rows(*weight, part.clone()).t().into(),
-            Err(weights) => p.transposed(weights[which]),
+            Err(weights) => p.transposed_operand(weights[which]),
         };
         self.product(p, x, weight, part)
     }
@@ -102,27 +111,27 @@ impl MultiHeadAttention {
         &self,
         p: &Params<T>,
         x: ArrayView2<'_, T>,
-        b: Operand<'_, T>,
+        b: Rhs<'_, T>,
         rows: Range<usize>,
     ) -> Result<Array2<T>> {
-        let x = packed(x);
+        let x = contiguous(x);
         let (x, precision, outputs) = (x.view(), p.precision(), rows.len());
         let bias = self.bias.map(|bias| &p.slice(bias)[rows]);
-        let product = Product { a: matrix(&x)?, b, bias, then: Then::Nothing, precision };
+        let product = FusedGemm { a: mat_ref(&x)?, b, bias, epilogue: Epilogue::Identity, precision };
         array((x.nrows(), outputs), product.compute()?)
     }
 
     /// `β_h q` for each head h, of the queries in the first columns of `x`, if β is trained.
-    pub(super) fn times_beta<T: Real>(&self, p: &Params<T>, x: &Array2<T>) -> Option<Array2<T>> {
+    pub(super) fn scale_queries<T: Real>(&self, p: &Params<T>, x: &Array2<T>) -> Option<Array2<T>> {
         let beta = p.slice(self.beta?);
-        let (queries, width) = (self.parts()[0].len(), x.ncols());
+        let (queries, width) = (self.projection_ranges()[0].len(), x.ncols());
         let mut scaled = zeros((x.nrows(), queries));
         if scaled.is_empty() {
             return Some(scaled);
         }
         let from = x.as_slice().unwrap_or_default();
-        parallel::for_each_chunk(numbers_mut(&mut scaled), PIECE * queries, |piece, to| {
-            let from = &from[piece * PIECE * width..];
+        parallel::for_each_chunk(numbers_mut(&mut scaled), ROWS_PER_TASK * queries, |piece, to| {
+            let from = &from[piece * ROWS_PER_TASK * width..];
             for (to, from) in to.chunks_exact_mut(queries).zip(from.chunks_exact(width)) {
                 let heads = to.chunks_exact_mut(self.config.head_dim).zip(from.chunks_exact(self.config.head_dim));
                 for ((to, from), &beta) in heads.zip(beta) {
@@ -134,19 +143,19 @@ impl MultiHeadAttention {
     }
 
     /// What was projected, as the kernel reads it: queries, keys and values.
-    pub(super) fn views<'a, T: Real>(
+    pub(super) fn head_views<'a, T: Real>(
         &self,
-        projected: &'a Projected<T>,
+        projected: &'a Projections<T>,
         [queries, keys]: [&'a Offsets; 2],
     ) -> Result<[Heads<'a, T>; 3]> {
         let c = &self.config;
         let view = |which: usize, offsets: &'a Offsets, shape: [usize; 2]| match &projected.parts[..] {
-            [fused] => heads_of(fused, self.parts()[which].start, offsets, shape),
-            apart => heads_of(&apart[which], 0, offsets, shape),
+            [fused] => heads_view(fused, self.projection_ranges()[which].start, offsets, shape),
+            apart => heads_view(&apart[which], 0, offsets, shape),
         };
         let key_heads = c.num_key_heads();
-        let query = match &projected.scaled {
-            Some(scaled) => heads_of(scaled, 0, queries, [c.num_heads, c.head_dim])?,
+        let query = match &projected.scaled_queries {
+            Some(scaled) => heads_view(scaled, 0, queries, [c.num_heads, c.head_dim])?,
             None => view(0, queries, [c.num_heads, c.head_dim])?,
         };
         Ok([query, view(1, keys, [key_heads, c.head_dim])?, view(2, keys, [key_heads, c.value_dim])?])
@@ -157,7 +166,7 @@ impl MultiHeadAttention {
         &self,
         p: &Params<T>,
         input: &AttentionInput<'_, T>,
-        projected: &Projected<T>,
+        projected: &Projections<T>,
         mut d: [Array2<T>; 3],
         grads: &mut Params<T>,
     ) -> Result<InputGradients<T>> {
@@ -168,11 +177,11 @@ impl MultiHeadAttention {
             let c = &self.config;
             let offsets = [input.query_offsets, input.key_offsets];
             for ((d, offsets), heads) in [query, key].into_iter().zip(offsets).zip([c.num_heads, c.num_key_heads()]) {
-                rotary.rotate(heads_mut_of(d, offsets, [heads, c.head_dim])?, None, Turn::Back)?;
+                rotary.rotate(heads_view_mut(d, offsets, [heads, c.head_dim])?, None, RotationDirection::Inverse)?;
             }
         }
         // Q, K = normalised(…)
-        if let (Some(norms), Some(normed)) = (&self.head_norms, &projected.normed) {
+        if let (Some(norms), Some(normed)) = (&self.head_norms, &projected.head_norms) {
             for ((norm, (heads, cache)), d) in norms.iter().zip(normed).zip(&mut d) {
                 let shape = d.dim();
                 let dy = array(heads.dim(), std::mem::take(d).into_raw_vec_and_offset().0)?;
@@ -184,30 +193,30 @@ impl MultiHeadAttention {
         let [keys, values] = input.memory.unwrap_or([input.query; 2]);
         let sources = [input.query, keys, values];
         let is_self = input.memory.is_none();
-        let parts = self.parts();
+        let parts = self.projection_ranges();
         let mut d_sources: Vec<Array2<T>> = Vec::with_capacity(3);
         for i in 0..3 {
-            let (source, d) = (packed(sources[i]), d[i].view());
-            let (d_matrix, part) = (matrix(&d)?, parts[i].clone());
+            let (source, d) = (contiguous(sources[i]), d[i].view());
+            let (d_matrix, part) = (mat_ref(&d)?, parts[i].clone());
             let (id, rows) = match &self.weights {
                 Ok(id) => (*id, part.clone()),
                 Err(ids) => (ids[i], 0..part.len()),
             };
             let weight = p.matrix_rows(id, rows.clone());
-            grads.add_outer(p, id, rows, d_matrix, matrix(&source.view())?)?;
+            grads.add_weight_gradient(p, id, rows, d_matrix, mat_ref(&source.view())?)?;
             if is_self && i > 0 {
                 // One input made all three: its gradients add up.
-                gemm(d_matrix, weight, Start::Keep, matrix_mut(&mut d_sources[0])?, p.precision())?;
+                gemm(d_matrix, weight, OutputInit::Keep, mat_mut(&mut d_sources[0])?, p.precision())?;
             } else {
-                let (b, then, precision) = (weight.into(), Then::Nothing, p.precision());
-                let product = Product { a: d_matrix, b, bias: None, then, precision };
+                let (b, then, precision) = (weight.into(), Epilogue::Identity, p.precision());
+                let product = FusedGemm { a: d_matrix, b, bias: None, epilogue: then, precision };
                 d_sources.push(array(source.dim(), product.compute()?)?);
             }
             if let Some(bias) = self.bias.filter(|&bias| grads.is_trained(bias)) {
                 add_column_sums(numbers(&d), &mut grads.slice_mut(bias)[part])?;
             }
         }
-        d.into_iter().for_each(|d| grads.give_working(d.into_raw_vec_and_offset().0));
+        d.into_iter().for_each(|d| grads.return_buffer(d.into_raw_vec_and_offset().0));
         let mut d_sources = d_sources.into_iter();
         let first = d_sources.next().expect("there is a gradient for the queries");
         let memory = d_sources.next().zip(d_sources.next()).map(|(keys, values)| [keys, values]);
@@ -219,14 +228,15 @@ impl MultiHeadAttention {
     fn beta_backward<T: Real>(
         &self,
         p: &Params<T>,
-        projected: &Projected<T>,
+        projected: &Projections<T>,
         d: &mut Array2<T>,
         grads: &mut Params<T>,
     ) {
         let Some(id) = self.beta.filter(|_| !d.is_empty()) else { return };
         let (query, dim) = (&projected.parts[0], self.config.head_dim);
         let (from, of) = (query.as_slice().unwrap_or_default(), query.ncols());
-        let (to, width) = (d.as_slice_mut().expect("gradients made here are packed"), self.parts()[0].len());
+        let (to, width) =
+            (d.as_slice_mut().expect("gradients made here are packed"), self.projection_ranges()[0].len());
         // One task a head: each sum keeps the order of the tokens.
         let head = |h: usize| {
             let mut sum = 0.0;
@@ -238,10 +248,10 @@ impl MultiHeadAttention {
         };
         let sums = parallel::map_indices(self.config.num_heads, head);
         if grads.is_trained(id) {
-            grads.slice_mut(id).iter_mut().zip(sums).for_each(|(d, sum)| *d += T::of(sum));
+            grads.slice_mut(id).iter_mut().zip(sums).for_each(|(d, sum)| *d += T::round_from(sum));
         }
         let beta = p.slice(id);
-        parallel::for_each_chunk(to, PIECE * width, |_, rows| {
+        parallel::for_each_chunk(to, ROWS_PER_TASK * width, |_, rows| {
             for (d, &beta) in rows.chunks_exact_mut(dim).zip(beta.iter().cycle()) {
                 d.iter_mut().for_each(|d| *d *= beta);
             }

@@ -5,10 +5,10 @@
 //! rounding of f32; at the lower levels, of what `forward` rounds its factors to.
 
 use super::super::zeros;
-use super::{AttentionInput, Choice, Mode, MultiHeadAttention, Offsets, heads_mut_of, heads_of};
+use super::{ArgmaxKeys, AttentionInput, Mode, MultiHeadAttention, Offsets, heads_view, heads_view_mut};
 use crate::params::Params;
 use crate::{Error, Result};
-use chumoku_kernels::{Causal, Heads, KeyValueCache, Real, Then};
+use chumoku_kernels::{Causal, Epilogue, Heads, KeyValueCache, Real};
 use ndarray::{Array2, ArrayView2, Axis, concatenate};
 
 /// Keys and values of cross-attention, projected once and attended to at every step.
@@ -32,7 +32,7 @@ impl<T: Real> ProjectedMemory<T> {
     pub fn select(&mut self, sequences: &[usize]) -> Result<()> {
         let count = self.offsets.sequences();
         if let Some(bad) = sequences.iter().find(|&&s| s >= count) {
-            return Err(Error::NoSequence { count, found: *bad });
+            return Err(Error::UnknownSequence { count, found: *bad });
         }
         if sequences.iter().copied().eq(0..count) {
             return Ok(());
@@ -42,7 +42,7 @@ impl<T: Real> ProjectedMemory<T> {
             concatenate(Axis(0), &rows).unwrap_or_else(|_| zeros((0, x.ncols())))
         };
         (self.key, self.value) = (gather(&self.key), gather(&self.value));
-        self.offsets = Offsets::of_lengths(sequences.iter().map(|&s| self.offsets.range(s).len()));
+        self.offsets = Offsets::from_lengths(sequences.iter().map(|&s| self.offsets.range(s).len()));
         Ok(())
     }
 }
@@ -86,7 +86,7 @@ impl MultiHeadAttention {
         offsets: &Offsets,
         cache: &mut KeyValueCache<T>,
     ) -> Result<Array2<T>> {
-        self.step_then(p, x, offsets, cache, Then::Nothing)
+        self.step_then(p, x, offsets, cache, Epilogue::Identity)
     }
 
     /// As [`MultiHeadAttention::step`], and what follows the output.
@@ -96,14 +96,14 @@ impl MultiHeadAttention {
         x: ArrayView2<'_, T>,
         offsets: &Offsets,
         cache: &mut KeyValueCache<T>,
-        then: Then<'_, T>,
+        then: Epilogue<'_, T>,
     ) -> Result<Array2<T>> {
         if !self.config.causal {
             return Err(Error::NotCausal);
         }
         check_rows("attention: new tokens", &x, offsets)?;
-        let projected = self.project(p, &AttentionInput::of_self(x, offsets), Some(&cache.positions()))?;
-        let [query, key, value] = self.views(&projected, [offsets; 2])?;
+        let projected = self.project(p, &AttentionInput::self_attention(x, offsets), Some(&cache.positions()))?;
+        let [query, key, value] = self.head_views(&projected, [offsets; 2])?;
         cache.append(key, value)?;
         let views = [query, cache.key(), cache.value()];
         self.finish_step(p, views, Some(cache.lengths()), offsets, then)
@@ -124,8 +124,8 @@ impl MultiHeadAttention {
     ) -> Result<ProjectedMemory<T>> {
         check_rows("attention: keys", &keys, offsets)?;
         check_rows("attention: values", &values, offsets)?;
-        let (mut key, value) = (self.project_part(p, keys, 1)?, self.project_part(p, values, 2)?);
-        self.normalise(p, &mut key, 1, 0)?;
+        let (mut key, value) = (self.project_one(p, keys, 1)?, self.project_one(p, values, 2)?);
+        self.normalize_heads(p, &mut key, 1, 0)?;
         Ok(ProjectedMemory { key, value, offsets: offsets.clone() })
     }
 
@@ -140,38 +140,38 @@ impl MultiHeadAttention {
     ///
     /// # Errors
     /// If the layer is causal or has windows or places (where a query stands is not known here), or the shapes do not fit.
-    pub fn step_across<T: Real>(
+    pub fn step_cross_attention<T: Real>(
         &self,
         p: &Params<T>,
         x: ArrayView2<'_, T>,
         offsets: &Offsets,
         memory: &ProjectedMemory<T>,
     ) -> Result<Array2<T>> {
-        self.step_across_then(p, x, offsets, memory, Then::Nothing)
+        self.step_cross_attention_then(p, x, offsets, memory, Epilogue::Identity)
     }
 
     /// As [`MultiHeadAttention::step_across`], and what follows the output.
-    pub(crate) fn step_across_then<T: Real>(
+    pub(crate) fn step_cross_attention_then<T: Real>(
         &self,
         p: &Params<T>,
         x: ArrayView2<'_, T>,
         offsets: &Offsets,
         memory: &ProjectedMemory<T>,
-        then: Then<'_, T>,
+        then: Epilogue<'_, T>,
     ) -> Result<Array2<T>> {
         let c = &self.config;
-        if c.causal || c.options.window.is_some() || c.has_places() {
-            return Err(Error::MemoryHasNoPlaces);
+        if c.causal || c.options.window.is_some() || c.uses_positions() {
+            return Err(Error::PositionsInMemory);
         }
         check_rows("attention: new tokens", &x, offsets)?;
-        let mut query = self.project_part(p, x, 0)?;
-        self.normalise(p, &mut query, 0, 0)?;
-        let query = self.times_beta(p, &query).unwrap_or(query);
+        let mut query = self.project_one(p, x, 0)?;
+        self.normalize_heads(p, &mut query, 0, 0)?;
+        let query = self.scale_queries(p, &query).unwrap_or(query);
         let key_heads = c.num_key_heads();
         let views = [
-            heads_of(&query, 0, offsets, [c.num_heads, c.head_dim])?,
-            heads_of(&memory.key, 0, &memory.offsets, [key_heads, c.head_dim])?,
-            heads_of(&memory.value, 0, &memory.offsets, [key_heads, c.value_dim])?,
+            heads_view(&query, 0, offsets, [c.num_heads, c.head_dim])?,
+            heads_view(&memory.key, 0, &memory.offsets, [key_heads, c.head_dim])?,
+            heads_view(&memory.value, 0, &memory.offsets, [key_heads, c.value_dim])?,
         ];
         self.finish_step(p, views, None, offsets, then)
     }
@@ -183,18 +183,18 @@ impl MultiHeadAttention {
         views: [Heads<'_, T>; 3],
         key_lengths: Option<&[usize]>,
         offsets: &Offsets,
-        then: Then<'_, T>,
+        then: Epilogue<'_, T>,
     ) -> Result<Array2<T>> {
         let c = &self.config;
-        let mut attention = self.attention(views, Causal::BottomRight, Mode::Eval, p.precision());
+        let mut attention = self.kernel_with_options(views, Causal::BottomRight, Mode::Eval, p.precision());
         if let Some(lengths) = key_lengths {
             attention = attention.key_lengths(lengths);
         }
         let heads = if c.options.hard_attention {
-            Choice::of(&attention, c.num_heads)?.values(views[2], offsets)
+            ArgmaxKeys::compute(&attention, c.num_heads)?.gather_values(views[2], offsets)
         } else {
             let mut heads = zeros((offsets.tokens(), c.num_heads * c.value_dim));
-            attention.forward(heads_mut_of(&mut heads, offsets, [c.num_heads, c.value_dim])?)?;
+            attention.forward(heads_view_mut(&mut heads, offsets, [c.num_heads, c.value_dim])?)?;
             heads
         };
         self.output.forward_then(p, heads.view(), then)

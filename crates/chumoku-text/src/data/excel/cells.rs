@@ -6,7 +6,7 @@ use calamine::{DataRef, ExcelDateTime};
 const DAY: f64 = 86_400_000.0;
 
 /// What a cell shows: numbers without the `.0` of their storage, dates as ISO 8601 has them.
-pub(super) fn text(value: &DataRef<'_>) -> String {
+pub(super) fn cell_text(value: &DataRef<'_>) -> String {
     match value {
         DataRef::Int(number) => number.to_string(),
         DataRef::Float(number) => number_text(*number),
@@ -22,7 +22,7 @@ pub(super) fn text(value: &DataRef<'_>) -> String {
 }
 
 /// The letters of a column counted from 0: `A`, `Z`, `AA`.
-pub(super) fn letters(column: usize) -> String {
+pub(super) fn column_letters(column: usize) -> String {
     let (mut letters, mut rest) = (Vec::new(), column + 1);
     while rest > 0 {
         letters.push(char::from(b'A' + ((rest - 1) % 26) as u8));
@@ -52,18 +52,18 @@ fn time_text(time: ExcelDateTime) -> String {
         }
         let (sign, total) = (if total < 0.0 { "-" } else { "" }, total.abs() as u64);
         let (hours, minutes, seconds) = (total / 3_600_000, total / 60_000 % 60, total / 1_000 % 60);
-        return format!("{sign}{hours:02}:{minutes:02}:{seconds:02}{}", fraction(total % 1_000));
+        return format!("{sign}{hours:02}:{minutes:02}:{seconds:02}{}", millisecond_suffix(total % 1_000));
     }
     let (year, month, day, hour, minute, second, milli) = time.to_ymd_hms_milli();
     let date = format!("{year:04}-{month:02}-{day:02}");
     match (hour, minute, second, milli) {
         (0, 0, 0, 0) => date,
-        _ => format!("{date}T{hour:02}:{minute:02}:{second:02}{}", fraction(u64::from(milli))),
+        _ => format!("{date}T{hour:02}:{minute:02}:{second:02}{}", millisecond_suffix(u64::from(milli))),
     }
 }
 
 /// Milliseconds behind seconds, if there are any.
-fn fraction(milli: u64) -> String {
+fn millisecond_suffix(milli: u64) -> String {
     if milli == 0 { String::new() } else { format!(".{milli:03}") }
 }
 
@@ -76,14 +76,14 @@ mod tests {
     fn numbers_are_as_people_see_them() {
         let cases = [(3.0, "3"), (0.1 + 0.2, "0.3"), (-2.5, "-2.5"), (1e6, "1000000"), (-0.0, "0"), (1e300, "1e300")];
         for (number, shown) in cases {
-            assert_eq!(text(&DataRef::Float(number)), shown);
+            assert_eq!(cell_text(&DataRef::Float(number)), shown);
         }
-        assert_eq!(text(&DataRef::Bool(true)), "TRUE");
+        assert_eq!(cell_text(&DataRef::Bool(true)), "TRUE");
     }
 
     #[test]
     fn dates_and_times_are_iso_8601() {
-        let of = |days, kind| text(&DataRef::DateTime(ExcelDateTime::new(days, kind, false)));
+        let of = |days, kind| cell_text(&DataRef::DateTime(ExcelDateTime::new(days, kind, false)));
         let date = |days| of(days, ExcelDateTimeType::DateTime);
         assert_eq!(date(45943.0), "2025-10-13");
         assert_eq!(date(45943.5), "2025-10-13T12:00:00");
@@ -96,6 +96,6 @@ mod tests {
     #[test]
     fn columns_have_letters() {
         let cases = [(0, "A"), (25, "Z"), (26, "AA"), (701, "ZZ"), (702, "AAA")];
-        cases.into_iter().for_each(|(column, name)| assert_eq!(letters(column), name));
+        cases.into_iter().for_each(|(column, name)| assert_eq!(column_letters(column), name));
     }
 }

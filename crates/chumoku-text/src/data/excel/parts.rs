@@ -12,7 +12,7 @@ use zip::ZipArchive;
 use crate::data::error::DataError;
 use crate::data::limits::MAX_ROW_BYTES;
 use crate::lang::lang;
-use crate::lang::wording::{quoted, size};
+use crate::lang::wording::{format_size, quote};
 use crate::tr;
 
 /// Most bytes of a sheet, and of the strings that sheets share (1 GiB).
@@ -22,10 +22,10 @@ const MAX_SMALL_BYTES: u64 = 32 << 20;
 /// What an element costs in memory beside its text.
 const ELEMENT_BYTES: u64 = 16;
 /// Bytes within which the file of shared strings must have begun.
-const BEGINNING: usize = 64 * 1024;
+const HEAD_BYTES: usize = 64 * 1024;
 /// Most bytes of any other part, pictures for instance (256 MiB). A sheet with more is not read a second time for its merged
 /// cells.
-const LARGE: u64 = 256 << 20;
+const MAX_OTHER_BYTES: u64 = 256 << 20;
 
 /// What a part is, by its name; what is called otherwise may still be a sheet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ enum PartKind {
 }
 
 impl PartKind {
-    fn of(name: &str) -> Self {
+    fn from_name(name: &str) -> Self {
         match name.rsplit(['/', '\\']).next().unwrap_or_default() {
             "sharedstrings.xml" => PartKind::Strings,
             "styles.xml" | "workbook.xml" => PartKind::Styles,
@@ -46,45 +46,45 @@ impl PartKind {
         }
     }
 
-    fn limit(self) -> u64 {
+    fn max_bytes(self) -> u64 {
         match self {
             PartKind::Strings | PartKind::Sheet => MAX_PART_BYTES,
             PartKind::Styles => MAX_SMALL_BYTES,
-            PartKind::Other => LARGE,
+            PartKind::Other => MAX_OTHER_BYTES,
         }
     }
 }
 
 /// Checks that the archive is a workbook whose parts are of a size that can be read; says whether it is large.
-pub(super) fn check(path: &Path, file: &File) -> Result<bool, DataError> {
+pub(super) fn check_archive(path: &Path, file: &File) -> Result<bool, DataError> {
     let damaged = |error: String| DataError::Excel { path: path.to_owned(), detail: error };
     let file = file.try_clone().map_err(|error| damaged(error.to_string()))?;
     let mut archive = ZipArchive::new(BufReader::new(file)).map_err(|error| damaged(error.to_string()))?;
     let names: Vec<String> = archive.file_names().flatten().map(|name| name.to_lowercase()).collect();
     if !names.iter().any(|name| name.contains("workbook") && name.ends_with(".xml")) {
-        return Err(other(path, &names));
+        return Err(not_a_workbook(path, &names));
     }
     let mut is_large = false;
     for index in 0..archive.len() {
         let part = archive.by_index(index).map_err(|error| damaged(error.to_string()))?;
         let shown = part.name().map_err(|error| damaged(error.to_string()))?.into_owned();
-        let kind = PartKind::of(&shown.to_lowercase());
-        let weighed = weigh(part, kind).map_err(|error| match error {
-            Unfit::Read(error) => damaged(error.to_string()),
-            Unfit::TooLarge(limit) => {
-                let (part, limit) = (quoted(&shown), size(limit));
+        let kind = PartKind::from_name(&shown.to_lowercase());
+        let weighed = measure_part(part, kind).map_err(|error| match error {
+            PartFault::Read(error) => damaged(error.to_string()),
+            PartFault::TooLarge(limit) => {
+                let (part, limit) = (quote(&shown), format_size(limit));
                 damaged(tr!("its part {part} unpacks to more than {limit}", "{part}を展開すると {limit} を超えます"))
             }
-            Unfit::EndlessPiece => {
-                let (part, limit) = (quoted(&shown), size(MAX_ROW_BYTES));
+            PartFault::UnboundedText => {
+                let (part, limit) = (quote(&shown), format_size(MAX_ROW_BYTES));
                 damaged(tr!(
                     "its part {part} has more than {limit} without a tag",
                     "{part}に、タグのない {limit} を超える部分があります"
                 ))
             }
         })?;
-        is_large |= weighed.bytes > LARGE && kind == PartKind::Sheet;
-        if kind == PartKind::Strings && !weighed.begins_truly() {
+        is_large |= weighed.bytes > MAX_OTHER_BYTES && kind == PartKind::Sheet;
+        if kind == PartKind::Strings && !weighed.has_plausible_count() {
             let said = tr!("its strings are not counted truly", "共有文字列の数が正しくありません");
             return Err(damaged(said));
         }
@@ -93,7 +93,7 @@ pub(super) fn check(path: &Path, file: &File) -> Result<bool, DataError> {
 }
 
 /// What an archive is that is no workbook.
-fn other(path: &Path, names: &[String]) -> DataError {
+fn not_a_workbook(path: &Path, names: &[String]) -> DataError {
     let pick = |english, japanese| lang().pick(english, japanese);
     let has = |part: &str| names.iter().any(|name| name.starts_with(part) || name.ends_with(part));
     let as_xlsx = pick(
@@ -108,18 +108,18 @@ fn other(path: &Path, names: &[String]) -> DataError {
         let found = pick("a zip archive that holds no Excel workbook", "Excel ブックではない zip アーカイブ");
         (found, pick("unpack it first", "先に展開してください"))
     };
-    DataError::OtherFormat { path: path.to_owned(), found, advice }
+    DataError::UnsupportedFormat { path: path.to_owned(), found, advice }
 }
 
-enum Unfit {
+enum PartFault {
     Read(io::Error),
     TooLarge(u64),
     /// More than a row may have, and no tag.
-    EndlessPiece,
+    UnboundedText,
 }
 
 /// What a part holds.
-struct Weighed {
+struct PartSize {
     bytes: u64,
     elements: u64,
     beginning: Vec<u8>,
@@ -127,20 +127,20 @@ struct Weighed {
 
 /// Inflates a part and throws it away: its bytes (and, but for sheets, what its elements cost) stay within its limit, and
 /// each piece between tags within what a row may have.
-fn weigh(mut part: impl Read, kind: PartKind) -> Result<Weighed, Unfit> {
-    let limit = kind.limit();
-    let mut weighed = Weighed { bytes: 0, elements: 0, beginning: Vec::new() };
+fn measure_part(mut part: impl Read, kind: PartKind) -> Result<PartSize, PartFault> {
+    let limit = kind.max_bytes();
+    let mut weighed = PartSize { bytes: 0, elements: 0, beginning: Vec::new() };
     let (mut buffer, mut piece) = (vec![0; 64 * 1024], 0_u64);
     loop {
         let read = match part.read(&mut buffer) {
             Ok(0) => return Ok(weighed),
             Ok(read) => read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(Unfit::Read(error)),
+            Err(error) => return Err(PartFault::Read(error)),
         };
         let bytes = &buffer[..read];
-        if weighed.beginning.len() < BEGINNING {
-            let room = (BEGINNING - weighed.beginning.len()).min(read);
+        if weighed.beginning.len() < HEAD_BYTES {
+            let room = (HEAD_BYTES - weighed.beginning.len()).min(read);
             weighed.beginning.extend_from_slice(&bytes[..room]);
         }
         weighed.bytes += read as u64;
@@ -153,17 +153,17 @@ fn weigh(mut part: impl Read, kind: PartKind) -> Result<Weighed, Unfit> {
         }
         let cost = if kind == PartKind::Sheet { 0 } else { ELEMENT_BYTES * weighed.elements };
         if weighed.bytes + cost > limit {
-            return Err(Unfit::TooLarge(limit));
+            return Err(PartFault::TooLarge(limit));
         }
         if piece > MAX_ROW_BYTES {
-            return Err(Unfit::EndlessPiece);
+            return Err(PartFault::UnboundedText);
         }
     }
 }
 
-impl Weighed {
+impl PartSize {
     /// Whether the file of shared strings begins with its element at once, and claims no more strings than it has elements.
-    fn begins_truly(&self) -> bool {
+    fn has_plausible_count(&self) -> bool {
         let beginning = String::from_utf8_lossy(&self.beginning);
         let mut rest = beginning.trim_start_matches('\u{feff}').trim_start();
         while rest.starts_with("<?") {
@@ -188,26 +188,26 @@ impl Weighed {
 mod tests {
     use super::*;
 
-    fn of(text: &str) -> Weighed {
-        weigh(text.as_bytes(), PartKind::Strings).ok().unwrap()
+    fn of(text: &str) -> PartSize {
+        measure_part(text.as_bytes(), PartKind::Strings).ok().unwrap()
     }
 
     #[test]
     fn strings_must_be_counted_truly() {
         let strings = |count: &str| of(&format!("<?xml version='1.0'?>\n<x:sst {count}><si><t>a</t></si></x:sst>"));
-        assert!(strings("uniqueCount=\"1\"").begins_truly());
-        assert!(strings("count='1'").begins_truly());
-        assert!(!strings("uniqueCount=\"99999999999\"").begins_truly());
-        assert!(!strings("uniqueCount = '99999999999999999999999'").begins_truly());
-        assert!(!of("<!-- --><sst uniqueCount=\"99999999999\"/>").begins_truly());
-        assert!(!of("<a><sst uniqueCount=\"99999999999\"/></a>").begins_truly());
+        assert!(strings("uniqueCount=\"1\"").has_plausible_count());
+        assert!(strings("count='1'").has_plausible_count());
+        assert!(!strings("uniqueCount=\"99999999999\"").has_plausible_count());
+        assert!(!strings("uniqueCount = '99999999999999999999999'").has_plausible_count());
+        assert!(!of("<!-- --><sst uniqueCount=\"99999999999\"/>").has_plausible_count());
+        assert!(!of("<a><sst uniqueCount=\"99999999999\"/></a>").has_plausible_count());
     }
 
     #[test]
     fn what_unpacks_to_too_much_is_not_read_on() {
         let endless = || io::repeat(b'a');
-        assert!(matches!(weigh(endless(), PartKind::Sheet), Err(Unfit::EndlessPiece)));
-        assert!(matches!(weigh(io::repeat(b'<'), PartKind::Styles), Err(Unfit::TooLarge(MAX_SMALL_BYTES))));
+        assert!(matches!(measure_part(endless(), PartKind::Sheet), Err(PartFault::UnboundedText)));
+        assert!(matches!(measure_part(io::repeat(b'<'), PartKind::Styles), Err(PartFault::TooLarge(MAX_SMALL_BYTES))));
         assert_eq!(of("<a>b</a>").elements, 2);
     }
 }

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Pair, empty_side};
+use super::{SentencePair, empty_side};
 use crate::data::detect;
-use crate::data::error::{DataError, Place, Role};
+use crate::data::error::{ColumnRole, DataError, SourceLocation};
 use crate::data::format::ReadOptions;
 use crate::data::limits::MAX_TEXT_BYTES;
-use crate::data::lines::{Line, LineReader};
-use crate::data::open::{Content, open_path};
+use crate::data::lines::{LineReader, TextLine};
+use crate::data::open::{FileContent, open_path};
 use crate::lang::lang;
 use crate::tr;
 
@@ -35,9 +35,11 @@ impl ParallelReader {
             let name = path.extension().unwrap_or(path.as_os_str()).display();
             parts.into_iter().flatten().for_each(|part| how += &tr!(", .{name}: {part}", "、.{name}: {part}"));
             match opened.content {
-                Content::Text { lines, .. } => Ok(lines.with_limit(MAX_TEXT_BYTES, lang().pick("a text", "テキスト"))),
-                Content::Parquet(_) => Err(DataError::NotParallel { path: path.to_owned(), found: "Parquet" }),
-                Content::Excel(_) => Err(DataError::NotParallel { path: path.to_owned(), found: "Excel" }),
+                FileContent::Text { lines, .. } => {
+                    Ok(lines.with_limit(MAX_TEXT_BYTES, lang().pick("a text", "テキスト")))
+                }
+                FileContent::Parquet(_) => Err(DataError::NotParallel { path: path.to_owned(), found: "Parquet" }),
+                FileContent::Excel(_) => Err(DataError::NotParallel { path: path.to_owned(), found: "Excel" }),
             }
         };
         let (source_lines, target_lines) = (side(source)?, side(target)?);
@@ -64,12 +66,12 @@ impl ParallelReader {
     }
 
     /// The place of a line in the file of a side.
-    pub(crate) fn place(&self, role: Role, line: u64) -> Place {
-        Place::line(&self.paths[usize::from(role == Role::Target)], line)
+    pub(crate) fn location(&self, role: ColumnRole, line: u64) -> SourceLocation {
+        SourceLocation::line(&self.paths[usize::from(role == ColumnRole::Target)], line)
     }
 
     /// The next pair; lines that are blank in both files are none.
-    pub(crate) fn next_pair(&mut self) -> Result<Option<Pair>, DataError> {
+    pub(crate) fn next_pair(&mut self) -> Result<Option<SentencePair>, DataError> {
         loop {
             let (source, target) = (self.source.next_line(), self.target.next_line());
             let line = self.lines + 1;
@@ -77,30 +79,34 @@ impl ParallelReader {
             let (source, target) = match (source, target) {
                 (Err(error), _) | (_, Err(error)) if !error.is_row_error() => return Err(error),
                 (Ok(None), Ok(None)) => return Ok(None),
-                (longer, Ok(None)) => return self.check_rest(Role::Source, longer),
-                (Ok(None), longer) => return self.check_rest(Role::Target, longer),
+                (longer, Ok(None)) => return self.check_rest(ColumnRole::Source, longer),
+                (Ok(None), longer) => return self.check_rest(ColumnRole::Target, longer),
                 (source, target) => {
                     self.lines = line;
                     (source?, target?)
                 }
             };
-            let text = |line: Option<Line>| line.map_or_else(String::new, |line| line.text.trim().to_owned());
+            let text = |line: Option<TextLine>| line.map_or_else(String::new, |line| line.text.trim().to_owned());
             let (source, target) = (text(source), text(target));
             let role = match (source.is_empty(), target.is_empty()) {
                 (true, true) => continue,
-                (false, false) => return Ok(Some(Pair { source, target, line })),
-                (true, false) => Role::Source,
-                (false, true) => Role::Target,
+                (false, false) => return Ok(Some(SentencePair { source, target, line })),
+                (true, false) => ColumnRole::Source,
+                (false, true) => ColumnRole::Target,
             };
-            return Err(DataError::EmptySide { place: self.place(role, line), found: empty_side(role).into() });
+            return Err(DataError::EmptySide { place: self.location(role, line), found: empty_side(role).into() });
         }
     }
 
     /// Accepts blank lines behind the end of the other file, and nothing else.
-    fn check_rest(&mut self, role: Role, first: Result<Option<Line>, DataError>) -> Result<Option<Pair>, DataError> {
-        let is_source = role == Role::Source;
+    fn check_rest(
+        &mut self,
+        role: ColumnRole,
+        first: Result<Option<TextLine>, DataError>,
+    ) -> Result<Option<SentencePair>, DataError> {
+        let is_source = role == ColumnRole::Source;
         let other = self.paths[usize::from(is_source)].clone();
-        let unpaired = DataError::Unpaired { place: self.place(role, self.lines + 1), other, lines: self.lines };
+        let unpaired = DataError::Unpaired { place: self.location(role, self.lines + 1), other, lines: self.lines };
         let longer = if is_source { &mut self.source } else { &mut self.target };
         let mut next = first;
         loop {

@@ -3,19 +3,19 @@
 use std::path::Path;
 
 use super::super::detect::extension;
-use super::super::error::{DataError, Role};
+use super::super::error::{ColumnRole, DataError};
 use super::super::format::ReadOptions;
-use super::super::lines::{Line, LineReader};
-use super::super::record::Skipped;
+use super::super::lines::{LineReader, TextLine};
+use super::super::record::SkippedRows;
 use super::tags::Tag;
 use crate::lang::lang;
 use crate::tr;
 
 /// Names that promise such a file.
-const EXTENSIONS: [&str; 8] = ["conll", "conllu", "conll2003", "iob", "iob2", "bio", "bioes", "bmes"];
+const CONLL_EXTENSIONS: [&str; 8] = ["conll", "conllu", "conll2003", "iob", "iob2", "bio", "bioes", "bmes"];
 
 /// Columns of a CoNLL-U file.
-const UNIVERSAL: usize = 10;
+const CONLLU_COLUMNS: usize = 10;
 
 /// A sentence as it stands in a file.
 #[derive(Debug, Default)]
@@ -43,23 +43,24 @@ fn fields(line: &str) -> Vec<&str> {
     }
 }
 
-fn is_mark(line: &str) -> bool {
+fn is_document_start(line: &str) -> bool {
     line.starts_with("-DOCSTART-")
 }
 
 /// Whether a file is in this format, and why: by its name, or because most of its lines end with tags that have prefixes, and
 /// some are empty.
 pub(crate) fn looks_like_conll(path: &Path, head: &str) -> Option<String> {
-    if EXTENSIONS.contains(&extension(path).as_str()) {
+    if CONLL_EXTENSIONS.contains(&extension(path).as_str()) {
         return Some(tr!("the file's name", "ファイル名から"));
     }
     let end = head.rfind('\n').unwrap_or(head.len());
-    let lines: Vec<Vec<&str>> = head[..end].lines().take(500).filter(|line| !is_mark(line)).map(fields).collect();
+    let lines: Vec<Vec<&str>> =
+        head[..end].lines().take(500).filter(|line| !is_document_start(line)).map(fields).collect();
     let words: Vec<&Vec<&str>> = lines.iter().filter(|fields| fields.iter().any(|field| !is_blank(field))).collect();
     let width = words.first().map_or(0, |fields| fields.len());
     let ends_with_tag = |fields: &&&Vec<&str>| {
         let tag = fields.last().copied().unwrap_or("");
-        fields.len() == width && (tag == "O" || tag.contains('-') && Tag::with_prefix(tag).is_some())
+        fields.len() == width && (tag == "O" || tag.contains('-') && Tag::parse_prefixed(tag).is_some())
     };
     let tagged = words.iter().filter(ends_with_tag).count();
     let has_spans =
@@ -69,7 +70,7 @@ pub(crate) fn looks_like_conll(path: &Path, head: &str) -> Option<String> {
 }
 
 /// Which columns hold the words and the tags.
-struct Columns {
+struct ConllColumns {
     word: usize,
     tag: usize,
     width: usize,
@@ -78,18 +79,18 @@ struct Columns {
     is_universal: bool,
 }
 
-impl Columns {
-    fn of(
+impl ConllColumns {
+    fn choose(
         path: &Path,
         options: &ReadOptions,
-        line: &Line,
+        line: &TextLine,
         fields: &[&str],
         place: &LineReader,
-    ) -> Result<Columns, DataError> {
+    ) -> Result<ConllColumns, DataError> {
         let width = fields.len();
-        let is_universal = width == UNIVERSAL && fields[0].starts_with(|c: char| c.is_ascii_digit());
+        let is_universal = width == CONLLU_COLUMNS && fields[0].starts_with(|c: char| c.is_ascii_digit());
         let (word, tag) = if is_universal { (2, 4) } else { (1, width) };
-        let number = |role: Role, wanted: Option<&String>, default: usize| match wanted {
+        let number = |role: ColumnRole, wanted: Option<&String>, default: usize| match wanted {
             None => Ok(default),
             Some(wanted) => {
                 wanted.parse().ok().filter(|n| (1..=width).contains(n)).ok_or_else(|| DataError::NoSuchColumn {
@@ -101,40 +102,40 @@ impl Columns {
                 })
             }
         };
-        let word = number(Role::Text, options.text.as_ref(), word)?;
-        let tag = number(Role::Label, options.label.as_ref(), tag)?;
+        let word = number(ColumnRole::Text, options.text.as_ref(), word)?;
+        let tag = number(ColumnRole::Label, options.label.as_ref(), tag)?;
         if word == tag {
             return Err(DataError::BadLabels {
-                place: place.place(line.number),
+                place: place.location(line.number),
                 expected: lang().pick("a word and its tag on the line", "行に単語とそのタグ"),
                 found: tr!("one column", "1 列"),
             });
         }
-        Ok(Columns { word: word - 1, tag: tag - 1, width, line: line.number, is_universal })
+        Ok(ConllColumns { word: word - 1, tag: tag - 1, width, line: line.number, is_universal })
     }
 }
 
 /// The sentences of a file, those with faults too.
-pub(super) fn sentences(
+pub(super) fn read_sentences(
     path: &Path,
     lines: &mut LineReader,
     options: &ReadOptions,
 ) -> Result<Vec<Sentence>, DataError> {
-    let mut columns: Option<Columns> = None;
+    let mut columns: Option<ConllColumns> = None;
     let (mut found, mut sentence) = (Vec::new(), Sentence::default());
     let has_notes = extension(path) == "conllu";
     loop {
         let line = match lines.next_line() {
             Ok(Some(line)) => line,
             Ok(None) => break,
-            Err(error) if error.row().is_some() => {
+            Err(error) if error.skippable_row().is_some() => {
                 sentence.fault.get_or_insert(error);
                 continue;
             }
             Err(error) => return Err(error),
         };
-        if is_blank(&line.text) || is_mark(&line.text) {
-            close(&mut found, &mut sentence);
+        if is_blank(&line.text) || is_document_start(&line.text) {
+            end_sentence(&mut found, &mut sentence);
             continue;
         }
         // What is told of a sentence stands before it.
@@ -149,7 +150,7 @@ pub(super) fn sentences(
         let fields = fields(&line.text);
         let columns = match &mut columns {
             Some(columns) => columns,
-            none => none.insert(Columns::of(path, options, &line, &fields, lines)?),
+            none => none.insert(ConllColumns::choose(path, options, &line, &fields, lines)?),
         };
         // Words that are written as one, and such that are not written.
         if columns.is_universal && fields[0].contains(['-', '.']) {
@@ -158,7 +159,7 @@ pub(super) fn sentences(
         if sentence.words.is_empty() {
             sentence.line = line.number;
         }
-        let place = || lines.place(line.number);
+        let place = || lines.location(line.number);
         if fields.len() != columns.width {
             let advice = lang().pick(
                 "give each word its tag, and part sentences by empty lines",
@@ -183,11 +184,11 @@ pub(super) fn sentences(
             sentence.lines.push(line.number);
         }
     }
-    close(&mut found, &mut sentence);
+    end_sentence(&mut found, &mut sentence);
     Ok(found)
 }
 
-fn close(found: &mut Vec<Sentence>, sentence: &mut Sentence) {
+fn end_sentence(found: &mut Vec<Sentence>, sentence: &mut Sentence) {
     let sentence = std::mem::take(sentence);
     if !sentence.words.is_empty() || sentence.fault.is_some() {
         found.push(sentence);
@@ -195,10 +196,10 @@ fn close(found: &mut Vec<Sentence>, sentence: &mut Sentence) {
 }
 
 /// Takes out the sentences that have faults: counts them if they may be left out, else ends with the first.
-pub(super) fn sound(
+pub(super) fn without_faults(
     sentences: Vec<Sentence>,
     options: &ReadOptions,
-    skipped: &mut Skipped,
+    skipped: &mut SkippedRows,
 ) -> Result<Vec<Sentence>, DataError> {
     let mut kept = Vec::with_capacity(sentences.len());
     for mut sentence in sentences {

@@ -20,20 +20,20 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::dataset::MIN_TRAINING_ROWS;
-use super::error::{DataError, Place};
+use super::error::{DataError, SourceLocation};
 use super::format::{Format, ReadOptions};
-use super::json_lines::JsonReader;
+use super::json_lines::JsonLinesReader;
 use super::lines::LineReader;
-use super::open::{Content, open_path};
-use super::record::Skipped;
-use super::row_files::RowFiles;
+use super::open::{FileContent, open_path};
+use super::record::SkippedRows;
+use super::row_origins::RowOrigins;
 use crate::lang::lang;
-use crate::lang::wording::{did_you_mean, listed, quoted, thousands};
+use crate::lang::wording::{did_you_mean, format_thousands, list_names, quote};
 use crate::tr;
 use conll::Sentence;
 pub(crate) use conll::looks_like_conll;
-pub(crate) use objects::key_of_spans;
-use tags::{Scheme, Tag, spans_of};
+pub(crate) use objects::find_span_key;
+use tags::{Tag, TaggingScheme, tags_to_spans};
 pub use units::SpanUnit;
 
 /// A labelled part of a text.
@@ -49,7 +49,7 @@ pub struct Span {
 
 /// A text with its spans.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SpannedText {
+pub struct SpanExample {
     /// The text; of a CoNLL file the words, with spaces between them where the language has some.
     pub text: String,
     /// Its words in bytes, where the file has cut it into words; else empty.
@@ -62,21 +62,21 @@ pub struct SpannedText {
 
 /// The texts of one file with their spans.
 #[derive(Clone, Debug)]
-pub struct SpannedTexts {
+pub struct SpanDataset {
     /// The file, as the user named it.
     pub path: PathBuf,
     /// In the order of the file.
-    pub examples: Vec<SpannedText>,
+    pub examples: Vec<SpanExample>,
     /// The rows that were left out.
-    pub skipped: Skipped,
+    pub skipped: SkippedRows,
     /// What the file was taken for and why, in one line.
     pub description: String,
     /// Whether each word has a label, as with parts of speech.
-    pub each_word: bool,
+    pub has_word_labels: bool,
     /// What was odd, for people.
     pub notes: Vec<String>,
     /// The files of the rows.
-    pub(crate) files: RowFiles,
+    pub(crate) files: RowOrigins,
 }
 
 /// Reads a file of texts with spans: CoNLL, or JSONL.
@@ -85,20 +85,20 @@ pub struct SpannedTexts {
 ///
 /// Whatever is wrong with the file; spans that overlap or lie outside of their text, lines without a tag, tags of another
 /// scheme than the others, each with its line.
-pub fn load_spans(path: &Path, options: &ReadOptions) -> Result<SpannedTexts, DataError> {
-    let (lines, head) = open(path, options)?;
-    let options = &with_remembered(&head, options);
+pub fn load_spans(path: &Path, options: &ReadOptions) -> Result<SpanDataset, DataError> {
+    let (lines, head) = open_lines(path, options)?;
+    let options = &with_training_options(&head, options);
     match is_json(&head, options) {
-        true => of_objects(path, lines, options),
-        false => of_sentences(path, lines, &head, options),
+        true => load_objects(path, lines, options),
+        false => load_sentences(path, lines, &head, options),
     }
 }
 
 /// The options with the keys or columns of the training file, where the file begins with an object that has these keys, or
 /// they are numbers of columns.
-fn with_remembered(head: &str, options: &ReadOptions) -> ReadOptions {
+fn with_training_options(head: &str, options: &ReadOptions) -> ReadOptions {
     let mut filled = options.clone();
-    let Some(of) = options.remembered() else { return filled };
+    let Some(of) = options.training_options() else { return filled };
     let first = head.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
     let object = serde_json::from_str::<serde_json::Value>(first).ok();
     let fits = |key: &&String| match &object {
@@ -116,25 +116,25 @@ fn with_remembered(head: &str, options: &ReadOptions) -> ReadOptions {
 ///
 /// If it cannot be opened.
 pub fn is_conll(path: &Path, options: &ReadOptions) -> Result<bool, DataError> {
-    Ok(why_conll(path, options)?.is_some())
+    Ok(conll_reason(path, options)?.is_some())
 }
 
 /// Why it has, if it has.
-pub(crate) fn why_conll(path: &Path, options: &ReadOptions) -> Result<Option<String>, DataError> {
+pub(crate) fn conll_reason(path: &Path, options: &ReadOptions) -> Result<Option<String>, DataError> {
     if options.format.is_some() {
         return Ok(None);
     }
     match open_path(path, options)?.content {
-        Content::Text { head, .. } if !is_json(&head, options) => Ok(looks_like_conll(path, &head)),
+        FileContent::Text { head, .. } if !is_json(&head, options) => Ok(looks_like_conll(path, &head)),
         _ => Ok(None),
     }
 }
 
 /// The lines of a file, and its beginning.
-fn open(path: &Path, options: &ReadOptions) -> Result<(LineReader, String), DataError> {
+fn open_lines(path: &Path, options: &ReadOptions) -> Result<(LineReader, String), DataError> {
     match (open_path(path, options)?.content, options.format) {
-        (Content::Text { lines, head, .. }, None | Some(Format::JsonLines)) => Ok((lines, head)),
-        _ => Err(DataError::OtherFormat {
+        (FileContent::Text { lines, head, .. }, None | Some(Format::JsonLines)) => Ok((lines, head)),
+        _ => Err(DataError::UnsupportedFormat {
             path: path.to_owned(),
             found: lang().pick("a format that has no spans", "スパンを書けない形式"),
             advice: lang().pick(
@@ -149,10 +149,10 @@ fn is_json(head: &str, options: &ReadOptions) -> bool {
     options.format == Some(Format::JsonLines) || head.trim_start().starts_with('{')
 }
 
-fn of_objects(path: &Path, lines: LineReader, options: &ReadOptions) -> Result<SpannedTexts, DataError> {
-    let mut reader = JsonReader::new(lines);
-    let (mut rows, mut skipped) = (Vec::new(), Skipped::default());
-    let mut leave_out = |error: DataError| match error.row() {
+fn load_objects(path: &Path, lines: LineReader, options: &ReadOptions) -> Result<SpanDataset, DataError> {
+    let mut reader = JsonLinesReader::new(lines);
+    let (mut rows, mut skipped) = (Vec::new(), SkippedRows::default());
+    let mut leave_out = |error: DataError| match error.skippable_row() {
         Some(line) if options.skips_bad_rows() => {
             skipped.add(line, error.to_string());
             Ok(())
@@ -166,56 +166,56 @@ fn of_objects(path: &Path, lines: LineReader, options: &ReadOptions) -> Result<S
             Err(error) => leave_out(error)?,
         }
     }
-    let found = key_of_spans(rows.iter().filter_map(|row| row.object.as_ref()));
+    let found = find_span_key(rows.iter().filter_map(|row| row.object.as_ref()));
     let key = options.label.as_deref().or(found).unwrap_or("spans");
     let mut examples = Vec::with_capacity(rows.len());
     for row in &rows {
         let object = row.object.as_ref().expect("rows of JSONL are objects");
-        match objects::row(object, Place::line(path, row.line), key, options) {
+        match objects::parse_row(object, SourceLocation::line(path, row.line), key, options) {
             Ok(example) => examples.push(example),
             Err(error) => leave_out(error)?,
         }
     }
     let text = options.text.as_deref().unwrap_or("text");
-    let (path_shown, text, key) = (path.display(), quoted(text), quoted(key));
+    let (path_shown, text, key) = (path.display(), quote(text), quote(key));
     let description = tr!(
         "{path_shown}: JSONL; text = {text}, spans = {key}, in characters",
         "{path_shown}: JSONL。テキスト = {text}、スパン = {key}（文字単位）"
     );
-    finish(
+    ensure_not_empty(
         path,
-        SpannedTexts {
+        SpanDataset {
             path: path.to_owned(),
             examples,
             skipped,
             description,
-            each_word: false,
+            has_word_labels: false,
             notes: Vec::new(),
-            files: RowFiles::one(path, false),
+            files: RowOrigins::one(path, false),
         },
     )
 }
 
-fn of_sentences(
+fn load_sentences(
     path: &Path,
     mut lines: LineReader,
     head: &str,
     options: &ReadOptions,
-) -> Result<SpannedTexts, DataError> {
-    let mut skipped = Skipped::default();
-    let sentences = conll::sentences(path, &mut lines, options)?;
-    let sentences = conll::sound(sentences, options, &mut skipped)?;
+) -> Result<SpanDataset, DataError> {
+    let mut skipped = SkippedRows::default();
+    let sentences = conll::read_sentences(path, &mut lines, options)?;
+    let sentences = conll::without_faults(sentences, options, &mut skipped)?;
     let all: Vec<Vec<String>> = sentences.iter().map(|sentence| sentence.tags.clone()).collect();
-    let scheme = Scheme::of(&all);
-    let sentences = sentences.into_iter().map(|sentence| checked(path, sentence, scheme)).collect();
-    let sentences = conll::sound(sentences, options, &mut skipped)?;
-    let unit = SpanUnit::of(sentences.iter().flat_map(|sentence| &sentence.words).map(String::as_str));
+    let scheme = TaggingScheme::detect(&all);
+    let sentences = sentences.into_iter().map(|sentence| check_tags(path, sentence, scheme)).collect();
+    let sentences = conll::without_faults(sentences, options, &mut skipped)?;
+    let unit = SpanUnit::for_texts(sentences.iter().flat_map(|sentence| &sentence.words).map(String::as_str));
     let mut odd = 0;
-    let examples: Vec<SpannedText> =
-        sentences.iter().map(|sentence| spanned(sentence, scheme, unit, &mut odd)).collect();
+    let examples: Vec<SpanExample> =
+        sentences.iter().map(|sentence| sentence_to_example(sentence, scheme, unit, &mut odd)).collect();
     let mut notes = Vec::new();
-    if odd > 0 && scheme == Scheme::Iob2 {
-        let [n, spans] = [odd, examples.iter().map(|example| example.spans.len()).sum()].map(thousands);
+    if odd > 0 && scheme == TaggingScheme::Iob2 {
+        let [n, spans] = [odd, examples.iter().map(|example| example.spans.len()).sum()].map(format_thousands);
         notes.push(tr!(
             "{}: {n} of {spans} spans begin with I- instead of B-; they are read as seqeval reads them, as spans of their own",
             "{}: スパン {spans} 個のうち {n} 個が B- ではなく I- で始まります。seqeval と同じように、新しいスパンとして読みます",
@@ -230,40 +230,40 @@ fn of_sentences(
     };
     let description =
         tr!("{path_shown}: CoNLL, {name}{joined} ({why})", "{path_shown}: CoNLL、{name}{joined}（{why}）");
-    finish(
+    ensure_not_empty(
         path,
-        SpannedTexts {
+        SpanDataset {
             path: path.to_owned(),
             examples,
             skipped,
             description,
             // By characters words have spans: where they end is learnt too.
-            each_word: scheme == Scheme::Words && unit == SpanUnit::Words,
+            has_word_labels: scheme == TaggingScheme::Words && unit == SpanUnit::Words,
             notes,
-            files: RowFiles::one(path, false),
+            files: RowOrigins::one(path, false),
         },
     )
 }
 
 /// A sentence with what is wrong with its tags, if they are not all of the scheme.
-fn checked(path: &Path, mut sentence: Sentence, scheme: Scheme) -> Sentence {
-    let bad = sentence.tags.iter().position(|tag| scheme.tag(tag).is_none());
+fn check_tags(path: &Path, mut sentence: Sentence, scheme: TaggingScheme) -> Sentence {
+    let bad = sentence.tags.iter().position(|tag| scheme.parse_tag(tag).is_none());
     sentence.fault = bad.map(|at| DataError::BadLabels {
-        place: Place::line(path, sentence.lines[at]),
+        place: SourceLocation::line(path, sentence.lines[at]),
         expected: match scheme {
-            Scheme::Words | Scheme::Io => {
+            TaggingScheme::Words | TaggingScheme::Io => {
                 lang().pick("a label without B- or I-, as most words have", "ほかの単語と同じく B-・I- のないラベル")
             }
             _ => lang()
                 .pick("O, or a tag with B- or I-, as most words have", "ほかの単語と同じく O か B-・I- の付いたタグ"),
         },
-        found: quoted(&sentence.tags[at]),
+        found: quote(&sentence.tags[at]),
     });
     sentence
 }
 
 /// A sentence as a text with spans; counts those that begin oddly.
-fn spanned(sentence: &Sentence, scheme: Scheme, unit: SpanUnit, odd: &mut usize) -> SpannedText {
+fn sentence_to_example(sentence: &Sentence, scheme: TaggingScheme, unit: SpanUnit, odd: &mut usize) -> SpanExample {
     let mut text = String::new();
     let (mut words, mut characters, mut length) = (Vec::new(), Vec::new(), 0);
     for word in &sentence.words {
@@ -277,8 +277,8 @@ fn spanned(sentence: &Sentence, scheme: Scheme, unit: SpanUnit, odd: &mut usize)
         words.push(start..text.len());
         characters.push(first..length);
     }
-    let tags: Vec<Tag<'_>> = sentence.tags.iter().filter_map(|tag| scheme.tag(tag)).collect();
-    let (found, odd_here) = spans_of(&tags);
+    let tags: Vec<Tag<'_>> = sentence.tags.iter().filter_map(|tag| scheme.parse_tag(tag)).collect();
+    let (found, odd_here) = tags_to_spans(&tags);
     *odd += odd_here;
     let span = |(range, label): (Range<usize>, &str)| Span {
         start: characters[range.start].start,
@@ -289,10 +289,10 @@ fn spanned(sentence: &Sentence, scheme: Scheme, unit: SpanUnit, odd: &mut usize)
     if unit == SpanUnit::Characters {
         words.clear();
     }
-    SpannedText { text, words, spans, line: sentence.line }
+    SpanExample { text, words, spans, line: sentence.line }
 }
 
-fn finish(path: &Path, texts: SpannedTexts) -> Result<SpannedTexts, DataError> {
+fn ensure_not_empty(path: &Path, texts: SpanDataset) -> Result<SpanDataset, DataError> {
     match texts.examples.is_empty() {
         true => {
             let skipped = texts.skipped.to_string();
@@ -302,10 +302,10 @@ fn finish(path: &Path, texts: SpannedTexts) -> Result<SpannedTexts, DataError> {
     }
 }
 
-impl SpannedTexts {
+impl SpanDataset {
     /// The place of an example, counted from 0.
-    pub fn place(&self, row: usize) -> Place {
-        self.files.place(row, self.examples.get(row).map_or(0, |example| example.line))
+    pub fn location(&self, row: usize) -> SourceLocation {
+        self.files.location(row, self.examples.get(row).map_or(0, |example| example.line))
     }
 
     /// How many spans there are of each kind.
@@ -328,7 +328,7 @@ impl SpannedTexts {
         }
         let kinds = self.kinds();
         match kinds.len() {
-            0 => Err(DataError::NoSpans { path, rows: thousands(self.examples.len()) }),
+            0 => Err(DataError::NoSpans { path, rows: format_thousands(self.examples.len()) }),
             n if n > MAX_KINDS => Err(DataError::TooManyKinds { path, limit: MAX_KINDS, found: n }),
             _ => Ok(()),
         }
@@ -344,9 +344,9 @@ impl SpannedTexts {
         for (row, example) in self.examples.iter().enumerate() {
             if let Some(span) = example.spans.iter().find(|span| !is_known(&span.label)) {
                 return Err(DataError::UnknownLabel {
-                    place: self.place(row),
+                    place: self.location(row),
                     label: span.label.clone(),
-                    known: listed(known).into(),
+                    known: list_names(known).into(),
                     hint: did_you_mean(&span.label, known.iter().map(AsRef::as_ref)).into(),
                 });
             }

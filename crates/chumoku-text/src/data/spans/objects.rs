@@ -2,30 +2,30 @@
 
 use serde_json::{Map, Value};
 
-use super::super::error::{DataError, Place};
+use super::super::error::{DataError, SourceLocation};
 use super::super::format::ReadOptions;
-use super::super::json_lines::kind;
+use super::super::json_lines::json_type_name;
 use super::super::limits::MAX_TEXT_BYTES;
-use super::{Span, SpannedText};
+use super::{Span, SpanExample};
 use crate::lang::lang;
-use crate::lang::wording::{listed, quoted};
+use crate::lang::wording::{list_names, quote};
 use crate::{sorting, tr};
 
 /// Keys whose lists are spans without being asked for.
-const KEYS: [&str; 4] = ["spans", "entities", "label", "labels"];
+const SPAN_KEYS: [&str; 4] = ["spans", "entities", "label", "labels"];
 
 /// What tools call the beginning of a span, its end, and its label.
-const PARTS: [&[&str]; 3] = [
+const SPAN_PART_KEYS: [&[&str]; 3] = [
     &["start", "start_offset", "begin", "from"],
     &["end", "end_offset", "to"],
     &["label", "type", "tag", "entity", "entity_group"],
 ];
 
 /// A span as it is written: an object, or a list of start, end and label.
-fn parts(value: &Value) -> Option<[&Value; 3]> {
+fn span_parts(value: &Value) -> Option<[&Value; 3]> {
     match value {
         Value::Object(object) => {
-            let [start, end, label] = PARTS.map(|keys| keys.iter().find_map(|key| object.get(*key)));
+            let [start, end, label] = SPAN_PART_KEYS.map(|keys| keys.iter().find_map(|key| object.get(*key)));
             Some([start?, end?, label?])
         }
         Value::Array(list) => match list.as_slice() {
@@ -37,11 +37,11 @@ fn parts(value: &Value) -> Option<[&Value; 3]> {
 }
 
 fn is_span(value: &Value) -> bool {
-    parts(value).is_some_and(|[start, end, label]| start.is_number() && end.is_number() && label.is_string())
+    span_parts(value).is_some_and(|[start, end, label]| start.is_number() && end.is_number() && label.is_string())
 }
 
 /// The key whose values are lists of spans in these objects, if there is one.
-pub(crate) fn key_of_spans<'a>(
+pub(crate) fn find_span_key<'a>(
     mut objects: impl Iterator<Item = &'a Map<String, Value>> + Clone,
 ) -> Option<&'static str> {
     let is_key = |key: &&str| {
@@ -49,19 +49,19 @@ pub(crate) fn key_of_spans<'a>(
         let has_span = objects
             .clone()
             .any(|object| object.get(*key).and_then(Value::as_array).is_some_and(|list| list.iter().any(is_span)));
-        has_span && lists.all(|list| list.is_some_and(|list| list.iter().all(|value| parts(value).is_some())))
+        has_span && lists.all(|list| list.is_some_and(|list| list.iter().all(|value| span_parts(value).is_some())))
     };
-    let found = KEYS.into_iter().find(is_key);
+    let found = SPAN_KEYS.into_iter().find(is_key);
     objects.next().and(found)
 }
 
 /// A row with its spans.
-pub(super) fn row(
+pub(super) fn parse_row(
     object: &Map<String, Value>,
-    place: Place,
+    place: SourceLocation,
     key: &str,
     options: &ReadOptions,
-) -> Result<SpannedText, DataError> {
+) -> Result<SpanExample, DataError> {
     let text_key = options.text.as_deref().unwrap_or("text");
     let bad = |expected: &'static str, found: String| DataError::BadLabels { place: place.clone(), expected, found };
     let text = match object.get(text_key) {
@@ -70,7 +70,7 @@ pub(super) fn row(
             let expected = lang().pick("a string under the key of the text", "テキストのキーに文字列");
             let found = other.map_or_else(
                 || tr!("no {text_key}", "{text_key} なし"),
-                |value| format!("{text_key}: {}", kind(value)),
+                |value| format!("{text_key}: {}", json_type_name(value)),
             );
             return Err(bad(expected, found));
         }
@@ -89,11 +89,11 @@ pub(super) fn row(
                 lang().pick("a list of spans, empty if there is none", "スパンのリスト（なければ空のリスト）");
             let keys: Vec<&String> = object.keys().collect();
             let found = match other {
-                Some(value) => format!("{key}: {}", kind(value)),
+                Some(value) => format!("{key}: {}", json_type_name(value)),
                 None => tr!(
                     "no {key} beside {} (--label names another key)",
                     "{key} なし（キー: {}。--label で別のキーを指定できます）",
-                    listed(&keys)
+                    list_names(&keys)
                 ),
             };
             return Err(bad(expected, found));
@@ -102,19 +102,19 @@ pub(super) fn row(
     let length = text.chars().count();
     let mut spans = Vec::with_capacity(list.len());
     for value in list {
-        let Some([start, end, label]) = parts(value) else {
+        let Some([start, end, label]) = span_parts(value) else {
             let expected = lang().pick("start, end and label in each span", "各スパンに start、end、label");
-            return Err(bad(expected, quoted(&value.to_string())));
+            return Err(bad(expected, quote(&value.to_string())));
         };
         let [start, end] = [start, end].map(|x| x.as_u64().and_then(|x| usize::try_from(x).ok()));
         let (Some(start), Some(end)) = (start, end) else {
             let expected = lang().pick("start and end as whole numbers of characters", "start と end に文字数（整数）");
-            return Err(bad(expected, quoted(&value.to_string())));
+            return Err(bad(expected, quote(&value.to_string())));
         };
         let label = label.as_str().map(str::trim).filter(|label| !label.is_empty());
         let Some(label) = label else {
             let expected = lang().pick("a label in each span, as a string", "各スパンに文字列のラベル");
-            return Err(bad(expected, quoted(&value.to_string())));
+            return Err(bad(expected, quote(&value.to_string())));
         };
         if start >= end || end > length {
             let expected = lang().pick(
@@ -126,11 +126,11 @@ pub(super) fn row(
         }
         spans.push(Span { start, end, label: label.to_owned() });
     }
-    sorting::by_key(&mut spans, |span| (span.start, span.end));
+    sorting::sort_by_key(&mut spans, |span| (span.start, span.end));
     if let Some(two) = spans.windows(2).find(|two| two[1].start < two[0].end) {
         let expected = lang().pick("spans that do not overlap", "重ならないスパン");
-        let [a, b] = [&two[0], &two[1]].map(|span| format!("{}–{} {}", span.start, span.end, quoted(&span.label)));
+        let [a, b] = [&two[0], &two[1]].map(|span| format!("{}–{} {}", span.start, span.end, quote(&span.label)));
         return Err(bad(expected, tr!("{a} and {b}", "{a} と {b}")));
     }
-    Ok(SpannedText { text, words: Vec::new(), spans, line: place.line })
+    Ok(SpanExample { text, words: Vec::new(), spans, line: place.line })
 }

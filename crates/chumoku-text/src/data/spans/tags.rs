@@ -11,7 +11,7 @@ use crate::lang::lang;
 
 /// What a word is to a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum TagPosition {
     Outside,
     Begin,
     Inside,
@@ -22,43 +22,43 @@ pub(super) enum Part {
 /// A tag, taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tag<'a> {
-    pub(super) part: Part,
+    pub(super) part: TagPosition,
     pub(super) kind: &'a str,
 }
 
 impl<'a> Tag<'a> {
     /// A tag with a prefix, or `O`; none if it is a plain label.
-    pub(super) fn with_prefix(tag: &'a str) -> Option<Tag<'a>> {
-        let outside = Tag { part: Part::Outside, kind: "" };
+    pub(super) fn parse_prefixed(tag: &'a str) -> Option<Tag<'a>> {
+        let outside = Tag { part: TagPosition::Outside, kind: "" };
         if tag == "O" {
             return Some(outside);
         }
         // A bare prefix, as in data that tells words apart and has no kinds.
         let (prefix, kind) = tag.split_once('-').unwrap_or((tag, "_"));
         let part = match prefix {
-            "B" => Part::Begin,
-            "I" | "M" => Part::Inside,
-            "E" | "L" => Part::End,
-            "S" | "U" => Part::Single,
+            "B" => TagPosition::Begin,
+            "I" | "M" => TagPosition::Inside,
+            "E" | "L" => TagPosition::End,
+            "S" | "U" => TagPosition::Single,
             _ => return None,
         };
         (!kind.is_empty()).then_some(Tag { part, kind })
     }
 
     /// Whether a span begins with this tag behind another.
-    fn begins_behind(self, before: Tag<'_>) -> bool {
+    fn starts_span_after(self, before: Tag<'_>) -> bool {
         let is_new = || {
-            matches!(self.part, Part::Begin | Part::Single)
-                || matches!(before.part, Part::Outside | Part::End | Part::Single)
+            matches!(self.part, TagPosition::Begin | TagPosition::Single)
+                || matches!(before.part, TagPosition::Outside | TagPosition::End | TagPosition::Single)
                 || before.kind != self.kind
         };
-        self.part != Part::Outside && is_new()
+        self.part != TagPosition::Outside && is_new()
     }
 }
 
 /// How the tags of a file mean spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scheme {
+pub(super) enum TaggingScheme {
     Iob1,
     Iob2,
     Bioes,
@@ -68,69 +68,69 @@ pub(super) enum Scheme {
     Words,
 }
 
-impl Scheme {
+impl TaggingScheme {
     /// Its name in sentences.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Scheme::Iob1 => "IOB1",
-            Scheme::Iob2 => "IOB2",
-            Scheme::Bioes => "BIOES",
-            Scheme::Io => lang().pick("kinds without B- and I-", "B-・I- なしの種類"),
-            Scheme::Words => lang().pick("a label for each word", "単語ごとのラベル"),
+            TaggingScheme::Iob1 => "IOB1",
+            TaggingScheme::Iob2 => "IOB2",
+            TaggingScheme::Bioes => "BIOES",
+            TaggingScheme::Io => lang().pick("kinds without B- and I-", "B-・I- なしの種類"),
+            TaggingScheme::Words => lang().pick("a label for each word", "単語ごとのラベル"),
         }
     }
 
     /// A tag of this scheme, taken apart; none if it is of another.
-    pub(super) fn tag(self, tag: &str) -> Option<Tag<'_>> {
+    pub(super) fn parse_tag(self, tag: &str) -> Option<Tag<'_>> {
         match self {
-            Scheme::Iob1 | Scheme::Iob2 | Scheme::Bioes => Tag::with_prefix(tag),
-            Scheme::Io if tag == "O" => Tag::with_prefix(tag),
-            _ if tag.contains('-') && Tag::with_prefix(tag).is_some() => None,
-            Scheme::Io => Some(Tag { part: Part::Inside, kind: tag }),
-            Scheme::Words => Some(Tag { part: Part::Single, kind: tag }),
+            TaggingScheme::Iob1 | TaggingScheme::Iob2 | TaggingScheme::Bioes => Tag::parse_prefixed(tag),
+            TaggingScheme::Io if tag == "O" => Tag::parse_prefixed(tag),
+            _ if tag.contains('-') && Tag::parse_prefixed(tag).is_some() => None,
+            TaggingScheme::Io => Some(Tag { part: TagPosition::Inside, kind: tag }),
+            TaggingScheme::Words => Some(Tag { part: TagPosition::Single, kind: tag }),
         }
     }
 
     /// The scheme of sentences of tags: with prefixes if at least half of the tags that are not `O` have one.
-    pub(super) fn of(sentences: &[Vec<String>]) -> Scheme {
+    pub(super) fn detect(sentences: &[Vec<String>]) -> TaggingScheme {
         let tags = || sentences.iter().flatten().filter(|tag| *tag != "O");
-        let with_prefix = tags().filter(|tag| Tag::with_prefix(tag).is_some()).count();
+        let with_prefix = tags().filter(|tag| Tag::parse_prefixed(tag).is_some()).count();
         if 2 * with_prefix < tags().count() {
             let has_outside = sentences.iter().flatten().any(|tag| tag == "O");
-            return if has_outside { Scheme::Io } else { Scheme::Words };
+            return if has_outside { TaggingScheme::Io } else { TaggingScheme::Words };
         }
         let (mut inside_first, mut begin_free) = (0, 0);
         for sentence in sentences {
-            let mut before = Tag { part: Part::Outside, kind: "" };
-            for tag in sentence.iter().filter_map(|tag| Tag::with_prefix(tag)) {
+            let mut before = Tag { part: TagPosition::Outside, kind: "" };
+            for tag in sentence.iter().filter_map(|tag| Tag::parse_prefixed(tag)) {
                 match tag.part {
-                    Part::End | Part::Single => return Scheme::Bioes,
-                    Part::Inside if tag.begins_behind(before) => inside_first += 1,
+                    TagPosition::End | TagPosition::Single => return TaggingScheme::Bioes,
+                    TagPosition::Inside if tag.starts_span_after(before) => inside_first += 1,
                     // IOB1 writes it where two spans of a kind meet, IOB2 everywhere.
-                    Part::Begin if before.part != Part::Outside && before.kind == tag.kind => {}
-                    Part::Begin => begin_free += 1,
+                    TagPosition::Begin if before.part != TagPosition::Outside && before.kind == tag.kind => {}
+                    TagPosition::Begin => begin_free += 1,
                     _ => {}
                 }
                 before = tag;
             }
         }
         match inside_first > begin_free {
-            true => Scheme::Iob1,
-            false => Scheme::Iob2,
+            true => TaggingScheme::Iob1,
+            false => TaggingScheme::Iob2,
         }
     }
 }
 
 /// The spans of a sentence's tags, in words, and how many of them begin as no span should in IOB2.
-pub(super) fn spans_of<'a>(tags: &[Tag<'a>]) -> (Vec<(Range<usize>, &'a str)>, usize) {
+pub(super) fn tags_to_spans<'a>(tags: &[Tag<'a>]) -> (Vec<(Range<usize>, &'a str)>, usize) {
     let mut spans: Vec<(Range<usize>, &str)> = Vec::new();
-    let (mut before, mut odd) = (Tag { part: Part::Outside, kind: "" }, 0);
+    let (mut before, mut odd) = (Tag { part: TagPosition::Outside, kind: "" }, 0);
     for (i, &tag) in tags.iter().enumerate() {
-        if tag.begins_behind(before) {
-            odd += usize::from(matches!(tag.part, Part::Inside | Part::End));
+        if tag.starts_span_after(before) {
+            odd += usize::from(matches!(tag.part, TagPosition::Inside | TagPosition::End));
             spans.push((i..i, tag.kind));
         }
-        if let (true, Some((words, _))) = (tag.part != Part::Outside, spans.last_mut()) {
+        if let (true, Some((words, _))) = (tag.part != TagPosition::Outside, spans.last_mut()) {
             words.end = i + 1;
         }
         before = tag;
@@ -144,8 +144,8 @@ mod tests {
 
     /// Spans as seqeval 1.2.2 gives them: `get_entities(tags.split())`, which counts the last word, and not the one behind.
     fn spans(tags: &str) -> Vec<(String, usize, usize)> {
-        let tags: Vec<Tag<'_>> = tags.split(' ').map(|tag| Tag::with_prefix(tag).unwrap()).collect();
-        spans_of(&tags).0.into_iter().map(|(words, kind)| (kind.to_owned(), words.start, words.end - 1)).collect()
+        let tags: Vec<Tag<'_>> = tags.split(' ').map(|tag| Tag::parse_prefixed(tag).unwrap()).collect();
+        tags_to_spans(&tags).0.into_iter().map(|(words, kind)| (kind.to_owned(), words.start, words.end - 1)).collect()
     }
 
     #[test]
@@ -173,22 +173,22 @@ mod tests {
     fn schemes_are_told_apart() {
         let scheme = |sentences: &[&str]| {
             let words = |line: &&str| line.split(' ').map(str::to_owned).collect::<Vec<String>>();
-            Scheme::of(&sentences.iter().map(words).collect::<Vec<_>>())
+            TaggingScheme::detect(&sentences.iter().map(words).collect::<Vec<_>>())
         };
-        assert_eq!(scheme(&["B-a I-a O", "O B-b"]), Scheme::Iob2);
-        assert_eq!(scheme(&["B-a I-a O", "O I-b"]), Scheme::Iob2);
-        assert_eq!(scheme(&["I-a I-a O", "O I-b B-b"]), Scheme::Iob1);
-        assert_eq!(scheme(&["I-a B-a B-a O"]), Scheme::Iob1);
+        assert_eq!(scheme(&["B-a I-a O", "O B-b"]), TaggingScheme::Iob2);
+        assert_eq!(scheme(&["B-a I-a O", "O I-b"]), TaggingScheme::Iob2);
+        assert_eq!(scheme(&["I-a I-a O", "O I-b B-b"]), TaggingScheme::Iob1);
+        assert_eq!(scheme(&["I-a B-a B-a O"]), TaggingScheme::Iob1);
         // One slip does not make another scheme of a file.
-        assert_eq!(scheme(&["I-a I-a O I-b", "I-b O I-a", "O B-a"]), Scheme::Iob1);
-        assert_eq!(scheme(&["B-a I-a O B-b", "B-b O B-a", "O I-a"]), Scheme::Iob2);
-        assert_eq!(scheme(&["B-a E-a O"]), Scheme::Bioes);
-        assert_eq!(scheme(&["U-a O", "B-a L-a"]), Scheme::Bioes);
-        assert_eq!(scheme(&["PER PER O"]), Scheme::Io);
-        assert_eq!(scheme(&["DET NOUN VERB"]), Scheme::Words);
-        assert_eq!(Scheme::Words.tag("B-a"), None);
-        assert_eq!(Scheme::Iob2.tag("NOUN"), None);
+        assert_eq!(scheme(&["I-a I-a O I-b", "I-b O I-a", "O B-a"]), TaggingScheme::Iob1);
+        assert_eq!(scheme(&["B-a I-a O B-b", "B-b O B-a", "O I-a"]), TaggingScheme::Iob2);
+        assert_eq!(scheme(&["B-a E-a O"]), TaggingScheme::Bioes);
+        assert_eq!(scheme(&["U-a O", "B-a L-a"]), TaggingScheme::Bioes);
+        assert_eq!(scheme(&["PER PER O"]), TaggingScheme::Io);
+        assert_eq!(scheme(&["DET NOUN VERB"]), TaggingScheme::Words);
+        assert_eq!(TaggingScheme::Words.parse_tag("B-a"), None);
+        assert_eq!(TaggingScheme::Iob2.parse_tag("NOUN"), None);
         // Of parts of speech some have a line in them.
-        assert!(Scheme::Words.tag("-LRB-").is_some());
+        assert!(TaggingScheme::Words.parse_tag("-LRB-").is_some());
     }
 }

@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::tokens::{is_unspaced, unspaced_share};
+use crate::tokens::{is_unspaced, unspaced_fraction};
 
 /// Letters of scripts without spaces, from this share on, make texts be read by characters.
-const UNSPACED: f64 = 0.3;
+const MIN_UNSPACED_FRACTION: f64 = 0.3;
 
 /// What gets a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,25 +21,25 @@ pub enum SpanUnit {
 
 impl SpanUnit {
     /// What suits these texts.
-    pub fn of<'a>(texts: impl IntoIterator<Item = &'a str>) -> SpanUnit {
-        match unspaced_share(texts) > UNSPACED {
+    pub fn for_texts<'a>(texts: impl IntoIterator<Item = &'a str>) -> SpanUnit {
+        match unspaced_fraction(texts) > MIN_UNSPACED_FRACTION {
             true => SpanUnit::Characters,
             false => SpanUnit::Words,
         }
     }
 
     /// The units of a text, in bytes, one behind the other.
-    pub fn cut(self, text: &str) -> Vec<Range<usize>> {
+    pub fn split(self, text: &str) -> Vec<Range<usize>> {
         let mut units: Vec<Range<usize>> = Vec::new();
         let mut is_open = false;
         for (at, c) in text.char_indices() {
             // A mark belongs to its letter; the joiner of a word's parts is none of its borders.
             let is_letter =
-                self == SpanUnit::Words && (c.is_alphanumeric() || c == '_' || is_mark(c)) && !is_unspaced(c);
+                self == SpanUnit::Words && (c.is_alphanumeric() || c == '_' || is_combining_mark(c)) && !is_unspaced(c);
             match units.last_mut() {
                 _ if c.is_whitespace() => is_open = false,
                 Some(unit) if is_letter && is_open => unit.end = at + c.len_utf8(),
-                Some(unit) if is_mark(c) && unit.end == at => unit.end = at + c.len_utf8(),
+                Some(unit) if is_combining_mark(c) && unit.end == at => unit.end = at + c.len_utf8(),
                 _ => {
                     units.push(at..at + c.len_utf8());
                     is_open = is_letter;
@@ -51,7 +51,7 @@ impl SpanUnit {
 }
 
 /// Marks that stand on the letter before them, and what joins or varies signs.
-fn is_mark(c: char) -> bool {
+fn is_combining_mark(c: char) -> bool {
     matches!(u32::from(c), 0x0300..=0x036F | 0x0483..=0x0489 | 0x0591..=0x05BD | 0x0610..=0x061A | 0x064B..=0x065F
         | 0x0900..=0x0903 | 0x093A..=0x094F | 0x1AB0..=0x1AFF | 0x1DC0..=0x1DFF | 0x20D0..=0x20FF | 0x3099..=0x309A
         | 0x200D | 0xFE00..=0xFE0F | 0xFE20..=0xFE2F)
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     fn cut(unit: SpanUnit, text: &str) -> String {
-        unit.cut(text).into_iter().map(|range| &text[range]).collect::<Vec<_>>().join("|")
+        unit.split(text).into_iter().map(|range| &text[range]).collect::<Vec<_>>().join("|")
     }
 
     #[test]
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn japanese_is_read_by_characters() {
-        assert_eq!(SpanUnit::of(["私はロンドンに住む"]), SpanUnit::Characters);
-        assert_eq!(SpanUnit::of(["I live in 東京"]), SpanUnit::Words);
+        assert_eq!(SpanUnit::for_texts(["私はロンドンに住む"]), SpanUnit::Characters);
+        assert_eq!(SpanUnit::for_texts(["I live in 東京"]), SpanUnit::Words);
     }
 }

@@ -1,13 +1,14 @@
 //! Headers told from data, and columns chosen.
 
 use super::*;
-use crate::beside::{self, Asked};
+use crate::feature_columns::{self, FeatureRequest};
 
 #[test]
 fn headers_are_told_from_data() {
     let folder = Folder::new();
-    let header =
-        |content: &str| Source::open(&folder.file("a.csv", content), &ReadOptions::default()).unwrap().layout().header;
+    let header = |content: &str| {
+        RowSource::open(&folder.file("a.csv", content), &ReadOptions::default()).unwrap().layout().header
+    };
     assert!(header("Text,Label\na b,x\n"));
     assert!(header(",text,label\n0,good one,x\n1,bad one,y\n"));
     assert!(header("0,1\ngood one,x\nbad one,y\n"));
@@ -31,7 +32,7 @@ fn columns_are_chosen_by_content_where_names_say_nothing() {
         let kind = if i % 3 == 0 { "red" } else { "blue" };
         content += &format!("{i:08x}-0000-4000-8000-00{i:08x}ff,2024-01-01 12:00:{i:02},short words {i},{kind}\n");
     }
-    let source = Source::open(&folder.file("a.csv", &content), &labelled()).unwrap();
+    let source = RowSource::open(&folder.file("a.csv", &content), &labelled()).unwrap();
     assert_eq!((source.columns().text, source.columns().label), (2, Some(3)));
     assert!(source.describe().ends_with(
         "text = column “words” (the longest and most varied), label = column “kind” (few distinct values); not used: \
@@ -41,7 +42,7 @@ fn columns_are_chosen_by_content_where_names_say_nothing() {
     // Options win, by name, by name in other case, by number.
     for (text, label) in [("when", "uuid"), ("WHEN", "UUID"), ("2", "1")] {
         let options = ReadOptions { text: Some(text.into()), label: Some(label.into()), ..labelled() };
-        let source = Source::open(&folder.path("a.csv"), &options).unwrap();
+        let source = RowSource::open(&folder.path("a.csv"), &options).unwrap();
         assert_eq!((source.columns().text, source.columns().label), (1, Some(0)));
         let said = source.describe();
         assert!(
@@ -51,7 +52,7 @@ fn columns_are_chosen_by_content_where_names_say_nothing() {
     }
     // The surest name wins; the others are left alone.
     let path = folder.file("b.csv", "title,body,text,category,label\nA,b c,d e,x,1\nF,g h,i j,y,0\n");
-    let source = Source::open(&path, &labelled()).unwrap();
+    let source = RowSource::open(&path, &labelled()).unwrap();
     assert_eq!((source.columns().text, source.columns().label), (2, Some(4)));
 }
 
@@ -59,7 +60,7 @@ fn columns_are_chosen_by_content_where_names_say_nothing() {
 fn all_columns_of_a_labelled_file_are_kept_to_predict() {
     let folder = Folder::new();
     let path = folder.file("a.csv", "id,text,label,note\n1,good,x,n1\n2,bad,y,n2\n");
-    let source = Source::open(&path, &ReadOptions::default()).unwrap();
+    let source = RowSource::open(&path, &ReadOptions::default()).unwrap();
     assert_eq!(source.layout().columns, ["id", "text", "label", "note"]);
     assert_eq!((source.columns().text, source.columns().label), (1, Some(2)));
     assert_eq!(rows(&path, &ReadOptions::default())[1], ["2", "bad", "y", "n2"]);
@@ -68,28 +69,28 @@ fn all_columns_of_a_labelled_file_are_kept_to_predict() {
 #[test]
 fn columns_beside_the_text_come_with_it_and_are_nothing_else() {
     let asking = |names: &[&str]| {
-        let asked = |name: &&str| Asked { name: (*name).to_owned(), ..Asked::default() };
-        ReadOptions { beside: names.iter().map(asked).collect(), ..labelled() }
+        let asked = |name: &&str| FeatureRequest { name: (*name).to_owned(), ..FeatureRequest::default() };
+        ReadOptions { features: names.iter().map(asked).collect(), ..labelled() }
     };
     let folder = Folder::new();
     // Left to itself, `category` would be the label, and `body` the text.
     let csv = "category,body,words,kind\nx,short,a good one,p\ny,tiny,a bad one,q\nx,small,a fair one,p\n";
     let path = folder.file("a.csv", csv);
     // They are named as the text and the label are, so these must be said.
-    assert!(matches!(Source::open(&path, &asking(&["Category", "body"])), Err(DataError::TakenColumn { .. })));
+    assert!(matches!(RowSource::open(&path, &asking(&["Category", "body"])), Err(DataError::ColumnInUse { .. })));
     let asking = |names: &[&str]| {
         let said = |name: &str| Some(name.to_owned());
         ReadOptions { text: said("words"), label: said("kind"), ..asking(names) }
     };
-    let source = Source::open(&path, &asking(&["Category", "body"])).unwrap();
+    let source = RowSource::open(&path, &asking(&["Category", "body"])).unwrap();
     assert_eq!((source.columns().text, source.columns().label), (2, Some(3)));
     assert!(source.describe().contains("beside the text = column “category”, column “body”"), "{}", source.describe());
     let found = pairs(&path, &asking(&["body", "category"]));
-    assert_eq!(found[1], (beside::join("a bad one", &["tiny", "y"]), "q".to_owned()));
+    assert_eq!(found[1], (feature_columns::join("a bad one", &["tiny", "y"]), "q".to_owned()));
     // One value for all rows, in the place of a column.
     let mut options = asking(&["shop", "body"]);
-    options.beside[0].value = Some("Ueno".into());
-    assert_eq!(pairs(&path, &options)[0].0, beside::join("a good one", &["Ueno", "short"]));
+    options.features[0].value = Some("Ueno".into());
+    assert_eq!(pairs(&path, &options)[0].0, feature_columns::join("a good one", &["Ueno", "short"]));
     // Without columns a text has no separator, whatever the file holds.
     let path = folder.file("b.csv", "text,label\na\u{1e}b c,x\nd e,y\n");
     assert_eq!(pairs(&path, &labelled())[0].0, "a b c");

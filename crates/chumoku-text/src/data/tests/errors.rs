@@ -7,7 +7,7 @@ fn missing_files_and_folders() {
     let folder = Folder::new();
     folder.file("train.csv", "x");
     folder.file("notes.md", "x");
-    let said = |name: &str| folder.message(&load_labelled(&folder.path(name), &labelled()).unwrap_err());
+    let said = |name: &str| folder.message(&load_labeled(&folder.path(name), &labelled()).unwrap_err());
     assert_eq!(
         said("trian.csv"),
         "trian.csv: opening the data: expected a file, found nothing of that name; did you mean “train.csv”?"
@@ -18,7 +18,7 @@ fn missing_files_and_folders() {
         said("train.csv/x"),
         "train.csv/x: opening the data: expected a file, found nothing of that name; check the path"
     );
-    let error = load_labelled(folder.0.path(), &labelled()).unwrap_err().to_string();
+    let error = load_labeled(folder.0.path(), &labelled()).unwrap_err().to_string();
     assert!(
         error.ends_with(
             ": opening the data: expected a file, found a folder; name a file inside it, such as “train.csv”"

@@ -29,7 +29,7 @@ fn reviews(sheet: &mut Worksheet) {
 
 fn read(folder: &Folder, name: &str, bytes: &[u8], options: &ReadOptions) -> (Vec<(String, String)>, String) {
     let path = folder.file(name, bytes);
-    let dataset = load_labelled(&path, options).unwrap();
+    let dataset = load_labeled(&path, options).unwrap();
     let description = dataset.description.replace(&*path.display().to_string(), name);
     (dataset.examples.into_iter().map(|example| (example.text, example.label)).collect(), description)
 }
@@ -57,9 +57,9 @@ fn a_sheet_is_read_like_csv_whatever_its_name() {
 fn rows_keep_the_numbers_that_excel_shows() {
     let folder = Folder::new();
     let path = folder.file("a.xlsx", book(&[("Data", &reviews)]));
-    let dataset = load_labelled(&path, &labelled()).unwrap();
+    let dataset = load_labeled(&path, &labelled()).unwrap();
     assert_eq!(dataset.examples.iter().map(|example| example.line).collect::<Vec<_>>(), [2, 4, 5]);
-    let place = dataset.place(1).to_string();
+    let place = dataset.location(1).to_string();
     assert!(place.ends_with("a.xlsx, row 4"), "{place}");
 }
 
@@ -74,7 +74,7 @@ fn the_first_sheet_is_read_unless_another_is_named() {
     let named = |sheet: &str| ReadOptions { sheet: Some(sheet.to_owned()), ..labelled() };
     assert_eq!(read(&folder, "a.xlsx", &bytes, &named("もう一つ")).0, owned(&[("x", "a"), ("y", "b")]));
     assert_eq!(read(&folder, "a.xlsx", &bytes, &named("data")).0.len(), 3);
-    let said = |sheet: &str| folder.message(&load_labelled(&folder.path("a.xlsx"), &named(sheet)).unwrap_err());
+    let said = |sheet: &str| folder.message(&load_labeled(&folder.path("a.xlsx"), &named(sheet)).unwrap_err());
     let unknown = said("Date");
     assert!(unknown.contains("choosing the sheet: expected “Date”") && unknown.contains("“Data”"), "{unknown}");
     assert!(said("Notes").contains("empty"), "{}", said("Notes"));
@@ -105,7 +105,7 @@ fn covers_before_the_table_are_passed_over() {
     assert_eq!(rows.len(), 12);
     let named = ReadOptions { sheet: Some("Cover".into()), ..ReadOptions::default() };
     let path = folder.file("a.xlsx", book(&[("Cover", &title), ("Data", &table)]));
-    assert_eq!(Source::open(&path, &named).unwrap().records().count(), 2);
+    assert_eq!(RowSource::open(&path, &named).unwrap().records().count(), 2);
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn values_are_as_people_see_them() {
         }
     };
     let path = folder.file("a.xlsx", book(&[("Data", &fill)]));
-    let records = Source::open(&path, &labelled()).unwrap().records();
+    let records = RowSource::open(&path, &labelled()).unwrap().records();
     let rows: Vec<Vec<String>> = records.map(|row| row.unwrap().fields).collect();
     assert_eq!(rows, [["one", "1", "2024-05-17", "0.3", "TRUE"], ["two", "2", "2024-05-17", "0.3", "TRUE"]]);
 }
@@ -159,13 +159,13 @@ fn a_value_beside_the_table_is_a_fault_of_its_row() {
         sheet.write_string(1_050, 5, "look here").unwrap();
     };
     let path = folder.file("a.xlsx", book(&[("Data", &fill)]));
-    let said = folder.message(&load_labelled(&path, &labelled()).unwrap_err());
+    let said = folder.message(&load_labeled(&path, &labelled()).unwrap_err());
     assert_eq!(
         said,
         "a.xlsx, row 1051: reading an Excel row: expected values in the columns that the first rows have (A, B), found one in \
          cell F1051; clear the cell or give its column a header, or leave such rows out with --skip-bad-rows"
     );
-    let dataset = load_labelled(&path, &skipping()).unwrap();
+    let dataset = load_labeled(&path, &skipping()).unwrap();
     assert_eq!((dataset.examples.len(), dataset.skipped.count), (1_099, 1));
 }
 
@@ -207,7 +207,7 @@ fn what_unpacks_to_too_much_is_refused_before_it_is_read() {
     let folder = Folder::new();
     assert_eq!(read(&folder, "a.xlsx", &packed(&sheet(ROWS), STRINGS), &labelled()).0, owned(&[("a film", "good")]));
     let said = |sheet: &str, strings: &str| {
-        let error = load_labelled(&folder.file("a.xlsx", packed(sheet, strings)), &labelled()).unwrap_err();
+        let error = load_labeled(&folder.file("a.xlsx", packed(sheet, strings)), &labelled()).unwrap_err();
         assert!(error.is_usage(), "{error}");
         folder.message(&error)
     };
@@ -231,7 +231,7 @@ fn what_unpacks_to_too_much_is_refused_before_it_is_read() {
 fn workbooks_that_cannot_be_read_are_told_what_to_do() {
     let folder = Folder::new();
     let said = |name: &str, bytes: &[u8]| {
-        let error = load_labelled(&folder.file(name, bytes), &labelled()).unwrap_err();
+        let error = load_labeled(&folder.file(name, bytes), &labelled()).unwrap_err();
         assert!(error.is_usage(), "{error}");
         folder.message(&error)
     };
@@ -265,7 +265,7 @@ fn damage_never_panics() {
             let mut bytes = whole.clone();
             let at = (step * 7919 + n) % bytes.len();
             bytes[at] ^= 1 << (step % 8);
-            let _ = load_labelled(&folder.file("a.xlsx", bytes), &labelled());
+            let _ = load_labeled(&folder.file("a.xlsx", bytes), &labelled());
         }
     }
 }

@@ -22,14 +22,14 @@ fn words(i: usize) -> String {
 }
 
 /// Returns the task of a file and the reason, or the message of the error.
-fn look(name: &str, content: impl AsRef<[u8]>) -> Result<(Task, String), String> {
+fn look(name: &str, content: impl AsRef<[u8]>) -> Result<(TrainingTask, String), String> {
     look_with(name, content, &ReadOptions::default())
 }
 
-fn look_with(name: &str, content: impl AsRef<[u8]>, options: &ReadOptions) -> Result<(Task, String), String> {
+fn look_with(name: &str, content: impl AsRef<[u8]>, options: &ReadOptions) -> Result<(TrainingTask, String), String> {
     let folder = Folder::new();
     let files = DataFiles::One(folder.file(name, content));
-    let found = recognise(&files, options).map_err(|error| {
+    let found = detect_task(&files, options).map_err(|error| {
         assert!(error.is_usage());
         folder.message(&error)
     })?;
@@ -39,7 +39,7 @@ fn look_with(name: &str, content: impl AsRef<[u8]>, options: &ReadOptions) -> Re
 /// The names of text and label of a file, and its description.
 fn chosen(name: &str, content: impl AsRef<[u8]>) -> (String, String, String) {
     let folder = Folder::new();
-    let source = Source::open(&folder.file(name, content), &ReadOptions { pairs: true, ..labelled() })
+    let source = RowSource::open(&folder.file(name, content), &ReadOptions { pairs: true, ..labelled() })
         .unwrap_or_else(|error| panic!("{}", folder.message(&error)));
     let layout = source.layout();
     let title = |column: usize| layout.columns[column].clone();
@@ -56,23 +56,23 @@ fn decimal_commas_are_numbers_and_lists_of_numbers_are_labels() {
     ] {
         let between = if name == "a.tsv" { '\t' } else { ';' };
         let content = table(header, 60, |i| format!("{}{between}{}", words(i), number(i)));
-        assert_eq!(look(name, &content).unwrap().0, Task::Score, "{header}");
+        assert_eq!(look(name, &content).unwrap().0, TrainingTask::Score, "{header}");
     }
     // Remarks among them stay faults of their rows.
     let remarks = table("Kommentar;Note", 60, |i| {
         format!("{};{}", words(i), if i % 30 == 9 { "k.A.".into() } else { format!("{},5", 1 + i * 3 % 5) })
     });
-    assert_eq!(look("a.csv", &remarks).unwrap().0, Task::Score);
+    assert_eq!(look("a.csv", &remarks).unwrap().0, TrainingTask::Score);
     // In quotes between commas.
     let quoted = table("Kommentar,Note", 60, |i| format!("{},\"{},5\"", words(i), 1 + i * 3 % 5));
-    assert_eq!(look("a.csv", &quoted).unwrap().0, Task::Score);
+    assert_eq!(look("a.csv", &quoted).unwrap().0, TrainingTask::Score);
     // Each number of a list is a label, and stands once.
     let lists = table("text\tlabels", 90, |i| {
         format!("{}\t{}", words(i), ["27", "3,10", "2,14,27", "10", "3", "2,3", "14"][i % 7])
     });
-    assert_eq!(look("a.tsv", &lists).unwrap().0, Task::Labels);
+    assert_eq!(look("a.tsv", &lists).unwrap().0, TrainingTask::Labels);
     let pairs = table("text\tlabels", 90, |i| format!("{}\t{}", words(i), ["0", "0,3", "2,4", "4", "3", "0,2"][i % 6]));
-    assert_eq!(look("a.tsv", &pairs).unwrap().0, Task::Labels);
+    assert_eq!(look("a.tsv", &pairs).unwrap().0, TrainingTask::Labels);
     // Commas in texts do not part columns that semicolons part.
     let content = table("Text, frei;Note", 30, |i| format!("{};{},5", words(i), i % 5));
     let (text, label, said) = chosen("a.csv", content);
@@ -86,7 +86,7 @@ fn columns_of_properties_yield_to_a_label_and_both_are_named() {
     };
     let content = flags("text,is_weekend,has_link,verified,priority", &|i| ["High", "Low"][i * 7 % 5 % 2]);
     let (task, why) = look("a.csv", &content).unwrap();
-    assert_eq!(task, Task::Classify);
+    assert_eq!(task, TrainingTask::Classify);
     assert!(why.contains("label = column “priority”"), "{why}");
     assert!(why.contains("--labels is_weekend,has_link,verified"), "{why}");
     // The last column too, and with true and false.
@@ -110,13 +110,13 @@ fn columns_of_properties_yield_to_a_label_and_both_are_named() {
     let content = table("id,comment_text,toxic,obscene,threat,insult", 60, |i| {
         format!("{i:08x}00000000,{},{},{},{},{}", words(i), i % 2, i / 2 % 2, i / 4 % 2, i / 8 % 2)
     });
-    assert_eq!(look("a.csv", &content).unwrap().0, Task::Labels);
+    assert_eq!(look("a.csv", &content).unwrap().0, TrainingTask::Labels);
     // Each row with one of them has a class; yes and no are no labels of their own.
     let content = table("text,sport,news,tech,shop", 60, |i| {
         let one = |k| u8::from(i % 3 == k);
         format!("{},{},{},{},{}", words(i), one(0), one(1), one(2), ["Ost", "West"][i / 3 % 2])
     });
-    assert_eq!(look("a.csv", &content).unwrap().0, Task::Labels);
+    assert_eq!(look("a.csv", &content).unwrap().0, TrainingTask::Labels);
     let content = table("text,photo,answered,mobile,team", 60, |i| {
         let is = |n: usize| ["No", "Yes"][n % 2];
         format!("{},{},{},{},{}", words(i), is(i), is(i / 2), is(i / 4), ["red", "blue", "green"][i % 3])
@@ -175,7 +175,7 @@ fn a_measure_beside_words_is_decided_by_the_caller() {
         for (column, task) in columns.map(|column| (column, ["price", "Betrag", "hours", "cost"].contains(&column))) {
             let asked = ReadOptions { label: Some(column.into()), ..ReadOptions::default() };
             let (found, _) = look_with(name, table(header, 100, row), &asked).unwrap();
-            assert_eq!(found, if task { Task::Score } else { Task::Classify }, "{header}: {column}");
+            assert_eq!(found, if task { TrainingTask::Score } else { TrainingTask::Classify }, "{header}: {column}");
         }
     }
     // Names decide, and so do columns that are not the label of any file.
@@ -183,30 +183,35 @@ fn a_measure_beside_words_is_decided_by_the_caller() {
         (
             "review,topic,price",
             &(|i: usize| format!("{},{},{}", words(i), product(i), price(i))) as &dyn Fn(usize) -> String,
-            Task::Classify,
+            TrainingTask::Classify,
             "topic",
         ),
-        ("review,product,stars", &|i| format!("{},{},{}", words(i), product(i), 1 + i % 5), Task::Score, "stars"),
+        (
+            "review,product,stars",
+            &|i| format!("{},{},{}", words(i), product(i), 1 + i % 5),
+            TrainingTask::Score,
+            "stars",
+        ),
         (
             "text,team,retweet_count",
             &|i| format!("{},{},{}", words(i), product(i), i * 37 % 31),
-            Task::Classify,
+            TrainingTask::Classify,
             "team",
         ),
         (
             "text,team,lat,lon",
             &|i| format!("{},{},{},{}", words(i), product(i), price(i), price(i + 5)),
-            Task::Classify,
+            TrainingTask::Classify,
             "team",
         ),
-        ("id,text,team", &|i| format!("{},{},{}", 1000 + i, words(i), product(i)), Task::Classify, "team"),
+        ("id,text,team", &|i| format!("{},{},{}", 1000 + i, words(i), product(i)), TrainingTask::Classify, "team"),
         (
             "text,team,date",
             &|i| format!("{},{},2025-03-{:02}", words(i), product(i), 1 + i % 28),
-            Task::Classify,
+            TrainingTask::Classify,
             "team",
         ),
-        ("review,price", &|i| format!("{},{}", words(i), price(i)), Task::Score, "price"),
+        ("review,price", &|i| format!("{},{}", words(i), price(i)), TrainingTask::Score, "price"),
     ] {
         let (found, why) = look("a.csv", table(header, 100, row)).unwrap();
         assert!(found == task && why.contains(&format!("“{label}”")), "{header}: {found:?} {why}");
@@ -228,9 +233,9 @@ fn headers_of_forms_and_exports_are_seen() {
     let folder = Folder::new();
     let path = folder.file("forms.tsv", &forms);
     let named = |header| ReadOptions { text: Some("2".into()), label: Some("3".into()), header, ..labelled() };
-    assert_eq!(load_labelled(&path, &named(None)).unwrap().labels(), ["ham", "spam"]);
-    assert_eq!(load_labelled(&path, &named(Some(true))).unwrap().labels(), ["ham", "spam"]);
-    assert_eq!(load_labelled(&path, &named(Some(false))).unwrap().labels(), ["What kind?", "ham", "spam"]);
+    assert_eq!(load_labeled(&path, &named(None)).unwrap().labels(), ["ham", "spam"]);
+    assert_eq!(load_labeled(&path, &named(Some(true))).unwrap().labels(), ["ham", "spam"]);
+    assert_eq!(load_labeled(&path, &named(Some(false))).unwrap().labels(), ["What kind?", "ham", "spam"]);
     for (header, row) in [
         (
             "How would you describe your last visit to our shop in a few words?,How satisfied are you overall?",
@@ -333,23 +338,23 @@ fn words_for_a_missing_value_are_no_classes() {
         assert!(said.starts_with("a.csv:4") && said.contains(word) && said.contains("--missing none"), "{said}");
         let folder = Folder::new();
         let path = folder.file("a.csv", &content);
-        let dataset = load_labelled(&path, &skipping()).unwrap();
+        let dataset = load_labeled(&path, &skipping()).unwrap();
         assert_eq!((dataset.labels(), dataset.skipped.count), (vec!["x".to_owned(), "y".to_owned()], 20));
         let kept = ReadOptions { missing: Some(Vec::new()), ..labelled() };
-        assert_eq!(load_labelled(&path, &kept).unwrap().labels().len(), 3, "{word}");
-        let (_, gaps) = load_with_gaps(&path, &labelled()).unwrap();
+        assert_eq!(load_labeled(&path, &kept).unwrap().labels().len(), 3, "{word}");
+        let (_, gaps) = load_with_incomplete_rows(&path, &labelled()).unwrap();
         assert!(gaps.len() == 20 && gaps.iter().all(|gap| gap.label.is_empty()), "{word}");
     }
     // Many data sets have the class `None`; an option makes it a missing value.
     let content = table("text,stance", 60, |i| format!("{},{}", words(i), ["FAVOR", "AGAINST", "NONE"][i % 3]));
     let folder = Folder::new();
     let path = folder.file("a.csv", &content);
-    assert_eq!(load_labelled(&path, &labelled()).unwrap().labels().len(), 3);
+    assert_eq!(load_labeled(&path, &labelled()).unwrap().labels().len(), 3);
     let named = ReadOptions { missing: Some(vec!["none".into()]), ..skipping() };
-    assert_eq!(load_labelled(&path, &named).unwrap().labels().len(), 2);
+    assert_eq!(load_labeled(&path, &named).unwrap().labels().len(), 2);
     // Numbers with gaps stay numbers.
     let content = table("text,rating", 60, |i| format!("{},{}", words(i), ["1", "4.5", "?", "3"][i % 4]));
-    assert_eq!(look("a.csv", &content).unwrap().0, Task::Score);
+    assert_eq!(look("a.csv", &content).unwrap().0, TrainingTask::Score);
     let folder = Folder::new();
     let scores = load_scores(&folder.file("a.csv", &content), &skipping()).unwrap();
     assert_eq!((scores.examples.len(), scores.skipped.count), (45, 15));
@@ -365,15 +370,15 @@ fn lists_of_one_label_are_classes() {
     for key in ["label", "labels", "kind"] {
         let content = rows(key, &|i| format!("[\"{}\"]", ["ham", "spam"][i % 2]));
         let (task, why) = look("a.jsonl", &content).unwrap();
-        assert_eq!(task, Task::Classify, "{key}: {why}");
+        assert_eq!(task, TrainingTask::Classify, "{key}: {why}");
         let folder = Folder::new();
-        assert_eq!(load_labelled(&folder.file("a.jsonl", &content), &labelled()).unwrap().labels(), ["ham", "spam"]);
+        assert_eq!(load_labeled(&folder.file("a.jsonl", &content), &labelled()).unwrap().labels(), ["ham", "spam"]);
         // Who asks for several labels gets lists.
-        let sets = load_label_sets(&folder.path("a.jsonl"), &labelled(), &LabelOptions::default()).unwrap();
+        let sets = load_multi_label(&folder.path("a.jsonl"), &labelled(), &LabelOptions::default()).unwrap();
         assert_eq!(sets.examples[1].labels, ["spam"]);
     }
     let content = table("text\tlabel", 40, |i| format!("{}\t['{}']", words(i), ["ham", "spam"][i % 2]));
-    assert_eq!(look("a.tsv", &content).unwrap().0, Task::Classify);
+    assert_eq!(look("a.tsv", &content).unwrap().0, TrainingTask::Classify);
     assert_eq!(pairs(&Folder::new().file("a.tsv", &content), &labelled())[0].1, "ham");
     // Texts that nobody has labelled yet lack one; two labels are two.
     let content = rows("label", &|i| if i == 5 { "[]".into() } else { format!("[\"{}\"]", ["ham", "spam"][i % 2]) });
@@ -381,7 +386,7 @@ fn lists_of_one_label_are_classes() {
     let content = rows("label", &|i| format!("[\"{}\"]", ["ham", "spam"][i % 2]))
         + "{\"text\":\"one more\",\"label\":[\"ham\",\"spam\"]}\n";
     let several = rows("label", &|i| [r#"["ham"]"#, r#"["ham","spam"]"#][i % 2].to_owned());
-    assert_eq!(look("a.jsonl", several).unwrap().0, Task::Labels);
+    assert_eq!(look("a.jsonl", several).unwrap().0, TrainingTask::Labels);
     let said = message("a.jsonl", content.repeat(30), &labelled());
     assert!(said.starts_with("a.jsonl:41") && said.contains("--task labels"), "{said}");
     // Brackets may belong to a name.
@@ -417,7 +422,7 @@ fn values_inside_objects_have_paths() {
         |text: &str, label: &str| ReadOptions { text: Some(text.into()), label: Some(label.into()), ..labelled() };
     assert_eq!(pairs(&path, &asking("message.body", "message.meta.kind"))[1], (words(1), "b".to_owned()));
     // Rows keep their objects.
-    let record = Source::open(&path, &labelled()).unwrap().records().next().unwrap().unwrap();
+    let record = RowSource::open(&path, &labelled()).unwrap().records().next().unwrap().unwrap();
     assert_eq!(serde_json::to_string(&record.object).unwrap() + "\n", content.split_inclusive('\n').next().unwrap());
     let said = message("b.jsonl", &content, &asking("message", "message.meta.kind"));
     assert!(said.contains("message.body"), "{said}");
@@ -454,10 +459,10 @@ fn objects_around_arrays_are_read_or_named() {
 #[test]
 fn addresses_are_to_be_downloaded_first() {
     for name in ["https://example.org/data/train.csv", "s3://bucket/train.parquet", "hf://datasets/x/y.csv"] {
-        let error = Source::open(Path::new(name), &ReadOptions::default()).err().unwrap();
+        let error = RowSource::open(Path::new(name), &ReadOptions::default()).err().unwrap();
         assert!(error.is_usage() && error.to_string().contains("download it first"), "{error}");
     }
-    let error = Source::open(Path::new("c:/no such/file.csv"), &ReadOptions::default()).err().unwrap();
+    let error = RowSource::open(Path::new("c:/no such/file.csv"), &ReadOptions::default()).err().unwrap();
     assert!(error.to_string().contains("nothing of that name"), "{error}");
 }
 
@@ -480,7 +485,7 @@ fn a_wrong_encoding_is_noticed() {
     let russian = table("text,label", 40, |i| format!("Очень хорошая гостиница {i},{}", ["x", "y"][i % 2]));
     let bytes = encoding_rs::WINDOWS_1251.encode(&russian).0;
     let folder = Folder::new();
-    let described = |encoding: &str| Source::open(&folder.file("a.csv", &bytes), &of(encoding)).unwrap().describe();
+    let described = |encoding: &str| RowSource::open(&folder.file("a.csv", &bytes), &of(encoding)).unwrap().describe();
     assert!(described("latin-1").contains("check --encoding"), "{}", described("latin-1"));
     assert!(!described("windows-1251").contains("check --encoding"), "{}", described("windows-1251"));
 }
@@ -490,29 +495,30 @@ fn what_is_remembered_fills_what_is_not_given_where_it_fits() {
     let folder = Folder::new();
     let mut of = ReadOptions { text: Some("v2".into()), label: Some("v1".into()), ..ReadOptions::default() };
     of.encoding = Some("latin-1".into());
-    let like = |of: &ReadOptions| ReadOptions { remembered: Some(Box::new(of.clone())), ..ReadOptions::default() };
+    let like =
+        |of: &ReadOptions| ReadOptions { training_options: Some(Box::new(of.clone())), ..ReadOptions::default() };
     let spam =
         table("v1,v2,note", 30, |i| format!("{},{} für dich,{}", ["ham", "spam"][i % 2], words(i), words(i + 1)));
     let latin = encoding_rs::WINDOWS_1252.encode(&spam).0;
-    let source = Source::open(&folder.file("a.csv", &latin), &like(&of)).unwrap();
+    let source = RowSource::open(&folder.file("a.csv", &latin), &like(&of)).unwrap();
     assert_eq!((source.columns().text, source.columns().label), (1, Some(0)));
     assert!(source.layout().header && source.describe().contains("decoded from windows-1252"), "{}", source.describe());
     // UTF-8 stays UTF-8, other columns are looked for, flags win.
-    let source = Source::open(&folder.file("b.csv", &spam), &like(&of)).unwrap();
+    let source = RowSource::open(&folder.file("b.csv", &spam), &like(&of)).unwrap();
     assert!(!source.describe().contains("decoded"), "{}", source.describe());
     let other = table("text,kind", 30, |i| format!("{},{}", words(i), ["x", "y"][i % 2]));
-    assert_eq!(Source::open(&folder.file("c.csv", other), &like(&of)).unwrap().columns().text, 0);
+    assert_eq!(RowSource::open(&folder.file("c.csv", other), &like(&of)).unwrap().columns().text, 0);
     let asked = ReadOptions { text: Some("note".into()), ..like(&of) };
-    assert_eq!(Source::open(&folder.path("b.csv"), &asked).unwrap().columns().text, 2);
+    assert_eq!(RowSource::open(&folder.path("b.csv"), &asked).unwrap().columns().text, 2);
     // The delimiter, where it stands in the file; the header.
     let of =
         ReadOptions { format: Some(Format::Csv { delimiter: '|' }), header: Some(false), ..ReadOptions::default() };
     let piped = table("one text here|more", 9, |i| format!("{}|{i}", words(i)));
-    let source = Source::open(&folder.file("d.csv", piped), &like(&of)).unwrap();
+    let source = RowSource::open(&folder.file("d.csv", piped), &like(&of)).unwrap();
     assert!(!source.layout().header && source.layout().columns.len() == 2, "{}", source.describe());
-    let source = Source::open(&folder.path("c.csv"), &like(&of)).unwrap();
+    let source = RowSource::open(&folder.path("c.csv"), &like(&of)).unwrap();
     assert_eq!(source.layout().format, Format::Csv { delimiter: ',' });
-    let lines = Source::open(&folder.file("e.jsonl", "{\"text\":\"a b\"}\n"), &like(&of)).unwrap();
+    let lines = RowSource::open(&folder.file("e.jsonl", "{\"text\":\"a b\"}\n"), &like(&of)).unwrap();
     assert_eq!(lines.layout().format, Format::JsonLines);
 }
 
@@ -522,17 +528,17 @@ fn spellings_are_merged_where_that_is_asked_for() {
         table("text,label", 60, |i| format!("{},{}", words(i), ["ham", "Ham", "HAM ", "spam", "ｓｐａｍ"][i % 5]));
     let folder = Folder::new();
     let path = folder.file("a.csv", &content);
-    assert_eq!(load_labelled(&path, &labelled()).unwrap().labels().len(), 5);
+    assert_eq!(load_labeled(&path, &labelled()).unwrap().labels().len(), 5);
     let merging = |known: &[&str]| ReadOptions {
         merge_labels: Some(known.iter().map(|label| (*label).to_owned()).collect()),
         ..labelled()
     };
-    assert_eq!(load_labelled(&path, &merging(&[])).unwrap().labels(), ["ham", "spam"]);
-    assert_eq!(load_labelled(&path, &merging(&["HAM"])).unwrap().labels(), ["HAM", "spam"]);
+    assert_eq!(load_labeled(&path, &merging(&[])).unwrap().labels(), ["ham", "spam"]);
+    assert_eq!(load_labeled(&path, &merging(&["HAM"])).unwrap().labels(), ["HAM", "spam"]);
     let sets =
         table("text,label", 60, |i| format!("{},{}", words(i), ["sun|Sea", "sea", "Sun|sun", "SEA|wind"][i % 4]));
     let how = LabelOptions { separator: Some('|'), ..LabelOptions::default() };
-    let found = load_label_sets(&folder.file("b.csv", sets), &merging(&[]), &how).unwrap();
+    let found = load_multi_label(&folder.file("b.csv", sets), &merging(&[]), &how).unwrap();
     assert_eq!(found.labels(), ["Sea", "sun", "wind"]);
     assert_eq!(found.examples[2].labels, ["sun"]);
 }
@@ -543,17 +549,17 @@ fn several_files_are_one_where_their_columns_agree() {
     let rows = |from: usize| move |i: usize| format!("{},{}", words(from + i), ["x", "y"][i % 2]);
     let first = folder.file("a.csv", table("text,label", 20, rows(0)));
     let second = folder.file("b.csv", table("text,label", 20, rows(20)));
-    let options = options_like(&first, std::slice::from_ref(&second), &labelled()).unwrap();
-    let mut all = load_labelled(&first, &options).unwrap();
-    all.join(load_labelled(&second, &options).unwrap());
+    let options = options_for_all_files(&first, std::slice::from_ref(&second), &labelled()).unwrap();
+    let mut all = load_labeled(&first, &options).unwrap();
+    all.join(load_labeled(&second, &options).unwrap());
     let texts: Vec<String> = all.examples.iter().map(|example| example.text.clone()).collect();
     assert_eq!(texts, (0..40).map(words).collect::<Vec<_>>());
     for (name, content) in [("c.csv", table("text,kind", 20, rows(0))), ("d.csv", table(&rows(0)(0), 20, rows(1)))] {
-        let error = options_like(&first, &[folder.file(name, content)], &labelled()).unwrap_err();
+        let error = options_for_all_files(&first, &[folder.file(name, content)], &labelled()).unwrap_err();
         assert!(error.is_usage() && folder.message(&error).starts_with(name), "{error}");
         assert!(folder.message(&error).contains("“label”"), "{error}");
     }
     // The order of columns does not matter where they have names.
     let swapped = table("label,text", 20, |i| format!("{},{}", ["x", "y"][i % 2], words(i)));
-    options_like(&first, &[folder.file("e.csv", swapped)], &labelled()).unwrap();
+    options_for_all_files(&first, &[folder.file("e.csv", swapped)], &labelled()).unwrap();
 }

@@ -52,7 +52,7 @@ fn each_format_is_read_plain_and_gzipped() {
 fn each_format_is_described() {
     let folder = Folder::new();
     let said = files().into_iter().map(|(name, content)| {
-        let source = Source::open(&folder.file(name, content), &labelled()).unwrap();
+        let source = RowSource::open(&folder.file(name, content), &labelled()).unwrap();
         source.describe().replace(&format!("{}/", folder.0.path().display()), "")
     });
     let expected = [
@@ -105,7 +105,7 @@ fn encodings_are_decoded_as_named() {
             let (bytes, _, lost) = encoding.encode(&long);
             assert!(!lost);
             let options = ReadOptions { encoding: Some(label.into()), ..labelled() };
-            let source = Source::open(&folder.file(name, &bytes), &options).unwrap();
+            let source = RowSource::open(&folder.file(name, &bytes), &options).unwrap();
             let decoded = format!(", decoded from {} (", encoding.name());
             assert!(source.describe().contains(&decoded), "{}", source.describe());
             let examples = source.into_dataset().unwrap().examples;
@@ -122,7 +122,7 @@ fn plain_text_is_one_text_a_line() {
     let folder = Folder::new();
     let prose = "Well, this is prose.\nNo table, that is.\n\nEnd, at last.\n";
     let path = folder.file("a.txt", prose);
-    let source = Source::open(&path, &ReadOptions::default()).unwrap();
+    let source = RowSource::open(&path, &ReadOptions::default()).unwrap();
     assert_eq!(source.layout().format, Format::PlainText);
     assert_eq!(
         rows(&path, &ReadOptions::default()),
@@ -146,7 +146,7 @@ fn blank_lines_are_no_rows() {
 fn csv_fields_run_over_lines() {
     let folder = Folder::new();
     let path = folder.file("a.csv", "text,label\r\n\"one\r\ntwo\n\nthree, \"\"four\"\"\",x\r\n\r\nfive\"5,y\r\n");
-    let dataset = load_labelled(&path, &labelled()).unwrap();
+    let dataset = load_labeled(&path, &labelled()).unwrap();
     let lines: Vec<u64> = dataset.examples.iter().map(|example| example.line).collect();
     assert_eq!(lines, [2, 7]);
     assert_eq!(dataset.examples[0].text, "one\r\ntwo\n\nthree, \"four\"");
@@ -186,7 +186,7 @@ fn json_labels_may_be_strings_numbers_or_booleans() {
     let path = folder.file("a.jsonl", content);
     let expected = [("a", "x"), ("b", "1"), ("3", "true"), ("d", "-1.5")];
     assert_eq!(pairs(&path, &labelled()), expected.map(|(text, label)| (text.to_owned(), label.to_owned())));
-    let record = Source::open(&path, &labelled()).unwrap().records().nth(2).unwrap().unwrap();
+    let record = RowSource::open(&path, &labelled()).unwrap().records().nth(2).unwrap().unwrap();
     assert_eq!(record.line, 4);
     assert_eq!(serde_json::to_string(&record.object).unwrap(), "{\"text\":3,\"label\":true,\"more\":[1]}");
 }
@@ -194,15 +194,15 @@ fn json_labels_may_be_strings_numbers_or_booleans() {
 #[test]
 fn streams_are_read_like_files() {
     let input = std::io::Cursor::new("text\tlabel\nA\tx\n\nB\ty\n");
-    let source = Source::from_reader(Path::new("standard input"), input, &labelled()).unwrap();
+    let source = RowSource::from_reader(Path::new("standard input"), input, &labelled()).unwrap();
     assert_eq!(source.layout().format, Format::Tsv);
     let dataset = source.into_dataset().unwrap();
-    assert_eq!(dataset.place(1).to_string(), "standard input:4");
+    assert_eq!(dataset.location(1).to_string(), "standard input:4");
 }
 
 /// What a file of this name and content is taken for.
 fn taken_for(name: &str, content: &str, options: &ReadOptions) -> String {
-    let source = Source::from_reader(Path::new(name), std::io::Cursor::new(content.to_owned()), options).unwrap();
+    let source = RowSource::from_reader(Path::new(name), std::io::Cursor::new(content.to_owned()), options).unwrap();
     let layout = source.layout();
     format!("{}{}, {}", layout.format, if layout.header { " with a header" } else { "" }, layout.columns.len())
 }
@@ -268,7 +268,7 @@ fn the_delimiter_is_that_of_most_rows_and_of_the_header() {
     assert_eq!(taken_for("x.txt", "a text,good\nb text,bad\n", &find(true)), "CSV, 2");
     assert_eq!(taken_for("x.txt", "a text,good\nb text,bad\n", &find(false)), "CSV (| between fields), 1");
     let rows: Vec<String> =
-        Source::from_reader(Path::new("x.csv"), "sep=;\ntext;n\ngood;1\n".as_bytes(), &ReadOptions::default())
+        RowSource::from_reader(Path::new("x.csv"), "sep=;\ntext;n\ngood;1\n".as_bytes(), &ReadOptions::default())
             .unwrap()
             .records()
             .map(|row| row.unwrap().fields.join("/"))

@@ -5,7 +5,7 @@ use super::*;
 fn about(name: &str, content: &str) -> (Vec<Vec<String>>, String) {
     let folder = Folder::new();
     let path = folder.file(name, content);
-    let source = Source::open(&path, &ReadOptions::default()).unwrap();
+    let source = RowSource::open(&path, &ReadOptions::default()).unwrap();
     let description = source.describe().replace(&*path.display().to_string(), name);
     (source.records().map(|record| record.unwrap().fields).collect(), description)
 }
@@ -62,7 +62,7 @@ fn several_labels_may_be_lists() {
     let lists = format!("[[\"text\",\"labels\"],{}", &rows(|i| format!("[\"text {i}\",[\"a\",\"b{}\"]]", i % 2))[1..]);
     for content in [objects, lists] {
         let path = folder.file("a.json", content);
-        let sets = load_label_sets(&path, &ReadOptions::default(), &LabelOptions::default()).unwrap();
+        let sets = load_multi_label(&path, &ReadOptions::default(), &LabelOptions::default()).unwrap();
         assert_eq!(sets.examples[1].labels, ["a", "b1"]);
     }
 }
@@ -83,7 +83,7 @@ fn faults_have_a_place() {
     assert!(empty.starts_with("a.json, row 2: reading the text: expected some characters"), "{empty}");
     let folder = Folder::new();
     let dataset =
-        load_labelled(&folder.file("a.json", rows), &ReadOptions { require_text: true, ..skipping() }).unwrap();
+        load_labeled(&folder.file("a.json", rows), &ReadOptions { require_text: true, ..skipping() }).unwrap();
     assert_eq!((dataset.examples.len(), dataset.skipped.count), (2, 3));
     assert_eq!(dataset.skipped.rows.iter().map(|row| row.line).collect::<Vec<_>>(), [2, 4, 5]);
     let ragged = message("a.json", "[[\"text\",\"label\"],[\"a\",1],[\"b\",1,2]]", &labelled());
@@ -124,11 +124,11 @@ fn rows_are_bounded_and_many() {
     let folder = Folder::new();
     let long = format!("[{{\"text\":\"{}\",\"label\":1}},{{\"text\":\"a\",\"label\":1}}]", "a".repeat(33 << 20));
     let path = folder.file("a.json", long);
-    let said = folder.message(&load_labelled(&path, &labelled()).unwrap_err());
+    let said = folder.message(&load_labeled(&path, &labelled()).unwrap_err());
     assert!(said.starts_with("a.json:1: reading a row: expected at most 32"), "{said}");
-    assert_eq!(load_labelled(&path, &skipping()).unwrap().examples.len(), 1);
+    assert_eq!(load_labeled(&path, &skipping()).unwrap().examples.len(), 1);
     // More than the head that is looked at, on one line.
     let rows: Vec<String> = (0..5_000).map(|i| format!("{{\"text\":\"text {i}\",\"label\":\"x{}\"}}", i % 2)).collect();
     let path = folder.file("b", format!("{{\"rows\":[{}]}}", rows.join(",")));
-    assert_eq!(load_labelled(&path, &labelled()).unwrap().examples.len(), 5_000);
+    assert_eq!(load_labeled(&path, &labelled()).unwrap().examples.len(), 5_000);
 }

@@ -9,7 +9,7 @@ fn options() -> ReadOptions {
 fn read(name: &str, content: &str, how: &LabelOptions) -> Result<Vec<Vec<String>>, String> {
     let folder = Folder::new();
     let path = folder.file(name, content);
-    let sets = load_label_sets(&path, &options(), how).map_err(|error| folder.message(&error))?;
+    let sets = load_multi_label(&path, &options(), how).map_err(|error| folder.message(&error))?;
     Ok(sets.examples.into_iter().map(|example| example.labels).collect())
 }
 
@@ -18,9 +18,9 @@ fn found(name: &str, content: &str) -> Vec<Vec<String>> {
 }
 
 /// Whether a file is taken for one of several labels, and as what else.
-fn task(name: &str, content: &str) -> Task {
+fn task(name: &str, content: &str) -> TrainingTask {
     let folder = Folder::new();
-    recognise(&DataFiles::One(folder.file(name, content)), &options()).unwrap().task
+    detect_task(&DataFiles::One(folder.file(name, content)), &options()).unwrap().task
 }
 
 const THREE: [&[&str]; 4] = [&["sun", "sea"], &["sun"], &["sea", "wind"], &["wind"]];
@@ -46,16 +46,16 @@ fn lists_of_numbers_are_labels_where_the_column_is_one_of_labels() {
     let expected: Vec<Vec<String>> =
         expected().iter().map(|labels| labels.iter().map(|label| number(label)).collect()).collect();
     for (name, content) in [("a.jsonl", json), ("a.tsv", python), ("b.tsv", numpy)] {
-        assert_eq!(task(name, &content), Task::Labels, "{name}");
+        assert_eq!(task(name, &content), TrainingTask::Labels, "{name}");
         assert_eq!(found(name, &content), expected, "{name}");
     }
     // Elsewhere they are something else, and in no case are lists cut at their commas.
     let boxes = rows("", |labels, i| {
         format!("{{\"text\": \"a text, number {i}\", \"box\": [{}, {}], \"label\": \"{}\"}}", i % 3, i % 2, labels[0])
     });
-    assert_ne!(task("a.jsonl", &boxes), Task::Labels);
+    assert_ne!(task("a.jsonl", &boxes), TrainingTask::Labels);
     let shares = rows("text\tlabels\n", |labels, i| format!("a text, number {i}\t[0.5, {}.25]", labels.len()));
-    assert_ne!(task("a.tsv", &shares), Task::Labels);
+    assert_ne!(task("a.tsv", &shares), TrainingTask::Labels);
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn every_way_of_writing_them_says_the_same() {
         ("e.tsv", flags),
     ] {
         let mut labels = found(name, &content);
-        assert_eq!(task(name, &content), Task::Labels, "{name}");
+        assert_eq!(task(name, &content), TrainingTask::Labels, "{name}");
         labels.iter_mut().for_each(|labels| labels.sort());
         let mut expected = expected();
         expected.iter_mut().for_each(|labels| labels.sort());
@@ -108,10 +108,10 @@ fn what_has_one_label_a_text_is_not_taken_for_several() {
         // Two columns of 0 and 1 alone may be anything.
         rows("text\tlabel\tread\n", |_, i| format!("a text, number {i}\t{}\t{}", i % 2, i / 2 % 2)),
     ] {
-        assert_eq!(task("a.tsv", &content), Task::Classify, "{content}");
+        assert_eq!(task("a.tsv", &content), TrainingTask::Classify, "{content}");
     }
     let content = rows("", |_, i| format!("__label__{} a text, number {i}", ["x", "y"][i % 2]));
-    assert_eq!(task("a.txt", &content), Task::Classify);
+    assert_eq!(task("a.txt", &content), TrainingTask::Classify);
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn labels_that_are_none_have_a_place() {
         let folder = Folder::new();
         let skipping = ReadOptions { skip_bad_rows: true, ..options() };
         if !place.is_empty() {
-            let sets = load_label_sets(&folder.file(name, &content), &skipping, &how).unwrap();
+            let sets = load_multi_label(&folder.file(name, &content), &skipping, &how).unwrap();
             assert_eq!(sets.skipped.count, 1, "{name}");
         }
     }
@@ -192,9 +192,9 @@ fn labels_stand_once_and_training_wants_two() {
     assert_eq!(read("a.tsv", &content, &how).unwrap()[0], ["a", "b"]);
     let folder = Folder::new();
     let one = folder.file("one.tsv", rows("text\tlabels\n", |_, i| format!("a text, number {i}\ta")));
-    let sets = load_label_sets(&one, &options(), &how).unwrap();
+    let sets = load_multi_label(&one, &options(), &how).unwrap();
     assert!(sets.check_trainable().unwrap_err().to_string().contains("one.tsv"));
-    let sets = load_label_sets(&folder.file("a.tsv", &content), &options(), &how).unwrap();
+    let sets = load_multi_label(&folder.file("a.tsv", &content), &options(), &how).unwrap();
     assert!(sets.check_trainable().is_ok() && sets.check_known_labels(&["a", "b"]).is_ok());
     let problem = folder.message(&sets.check_known_labels(&["a", "bb"]).unwrap_err());
     assert!(problem.starts_with("a.tsv:2") && problem.contains("“b”") && problem.contains("“bb”"), "{problem}");

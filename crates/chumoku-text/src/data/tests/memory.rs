@@ -21,7 +21,7 @@ fn long_line(before: &str, after: &str) -> impl Read + Send + 'static {
 
 fn error_of(name: &str, input: impl Read + Send + 'static) -> String {
     let options = ReadOptions::default();
-    let source = Source::from_reader(Path::new(name), input, &options);
+    let source = RowSource::from_reader(Path::new(name), input, &options);
     let mut results = source.map_or_else(|error| vec![Err(error)], |source| source.records().collect::<Vec<_>>());
     results.pop().unwrap().unwrap_err().to_string()
 }
@@ -68,7 +68,7 @@ fn a_line_of_300_mib_is_refused_within_bounds() {
 fn reading_goes_on_behind_a_long_line() {
     let options = ReadOptions { skip_bad_rows: true, ..ReadOptions::default() };
     let input = Cursor::new("one\n").chain(repeat(b'a').take(20 << 20)).chain(Cursor::new("\nthree\n"));
-    let mut records = Source::from_reader(Path::new("x.txt"), input, &options).unwrap().records();
+    let mut records = RowSource::from_reader(Path::new("x.txt"), input, &options).unwrap().records();
     let texts: Vec<String> = records.by_ref().map(|record| record.unwrap().fields[0].clone()).collect();
     assert_eq!(texts, ["one", "three"]);
     assert_eq!(records.skipped().count, 1);

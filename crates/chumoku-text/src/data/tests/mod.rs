@@ -71,13 +71,13 @@ fn skipping() -> ReadOptions {
 
 /// The texts and labels of a file.
 fn pairs(path: &Path, options: &ReadOptions) -> Vec<(String, String)> {
-    let dataset = load_labelled(path, options).unwrap();
+    let dataset = load_labeled(path, options).unwrap();
     dataset.examples.into_iter().map(|example| (example.text, example.label)).collect()
 }
 
 /// All rows of a file, in the columns of its layout.
 fn rows(path: &Path, options: &ReadOptions) -> Vec<Vec<String>> {
-    let records = Source::open(path, options).unwrap().records();
+    let records = RowSource::open(path, options).unwrap().records();
     records.map(|record| record.unwrap().fields).collect()
 }
 
@@ -85,7 +85,7 @@ fn rows(path: &Path, options: &ReadOptions) -> Vec<Vec<String>> {
 fn message(name: &str, bytes: impl AsRef<[u8]>, options: &ReadOptions) -> String {
     let folder = Folder::new();
     let path = folder.file(name, bytes);
-    match load_labelled(&path, options) {
+    match load_labeled(&path, options) {
         Ok(dataset) => panic!("no error, but {:?}", dataset.examples),
         Err(error) => folder.message(&error),
     }

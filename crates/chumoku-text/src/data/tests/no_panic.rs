@@ -1,6 +1,6 @@
 //! Any bytes, under any name and options: rows or an error, never a panic, and a message of one line.
 
-use crate::beside::Asked;
+use crate::feature_columns::FeatureRequest;
 use std::io::Cursor;
 
 use proptest::prelude::*;
@@ -54,8 +54,12 @@ fn options() -> impl Strategy<Value = ReadOptions> {
     (encoding, column, any::<bool>(), any::<bool>(), any::<Option<bool>>(), format).prop_map(
         |(encoding, text, skip_bad_rows, require_label, header, format)| ReadOptions {
             pairs: skip_bad_rows,
-            beside: match require_label && header.is_none() {
-                true => vec![Asked { name: "label".into(), is_of_model: skip_bad_rows, ..Asked::default() }],
+            features: match require_label && header.is_none() {
+                true => vec![FeatureRequest {
+                    name: "label".into(),
+                    is_required: skip_bad_rows,
+                    ..FeatureRequest::default()
+                }],
                 false => Vec::new(),
             },
             several_labels: skip_bad_rows,
@@ -73,7 +77,7 @@ fn options() -> impl Strategy<Value = ReadOptions> {
             find_delimiter: skip_bad_rows,
             missing: header.map(|given| if given { Vec::new() } else { vec!["b".to_owned()] }),
             merge_labels: skip_bad_rows.then(Vec::new),
-            remembered: header.map(|_| {
+            training_options: header.map(|_| {
                 Box::new(ReadOptions {
                     text: Some("2".into()),
                     label: Some("1".into()),
@@ -82,26 +86,26 @@ fn options() -> impl Strategy<Value = ReadOptions> {
                     ..ReadOptions::default()
                 })
             }),
-            kept: Kept::default(),
+            copies: StreamCopies::default(),
         },
     )
 }
 
 fn check(name: &str, bytes: Vec<u8>, options: &ReadOptions) {
     let one_line = |error: &DataError| assert!(!error.to_string().contains(['\n', '\r']), "{error}");
-    match Source::from_reader(Path::new(name), Cursor::new(bytes.clone()), options) {
+    match RowSource::from_reader(Path::new(name), Cursor::new(bytes.clone()), options) {
         Err(error) => one_line(&error),
         Ok(source) => {
             assert!(!source.describe().contains('\n'));
             let layout = source.layout().clone();
-            let mut writer = RecordWriter::new(Vec::new(), &layout, &["label"], OutputForm::LikeInput).unwrap();
-            let mut json = RecordWriter::new(Vec::new(), &layout, &["label"], OutputForm::JsonLines).unwrap();
+            let mut writer = RecordWriter::new(Vec::new(), &layout, &["label"], OutputFormat::LikeInput).unwrap();
+            let mut json = RecordWriter::new(Vec::new(), &layout, &["label"], OutputFormat::JsonLines).unwrap();
             for record in source.records() {
                 match record {
                     Ok(record) => {
                         assert_eq!(record.fields.len(), layout.columns.len());
                         if let Err(error) = writer.write(&record, &["x".into()]) {
-                            assert!(matches!(error, DataError::Unwritable { .. }), "{error}");
+                            assert!(matches!(error, DataError::UnwritableRow { .. }), "{error}");
                         }
                         json.write(&record, &["x".into()]).unwrap();
                     }
@@ -115,22 +119,22 @@ fn check(name: &str, bytes: Vec<u8>, options: &ReadOptions) {
     for is_live in [false, true] {
         let input = Cursor::new(bytes.clone());
         let source = match is_live {
-            true => Source::from_live(Path::new(name), input, options),
-            false => Source::from_reader(Path::new(name), input, options),
+            true => RowSource::from_live_stream(Path::new(name), input, options),
+            false => RowSource::from_reader(Path::new(name), input, options),
         };
         let Ok(source) = source else { continue };
         let (width, mut records) = (source.layout().columns.len(), source.records());
-        while let Ok(Some((record, fault))) = records.next_in_place() {
+        while let Ok(Some((record, fault))) = records.next_with_fault() {
             assert_eq!(record.fields.len(), width);
             fault.iter().for_each(one_line);
         }
     }
-    if let Ok(source) = Source::from_reader(Path::new(name), Cursor::new(bytes), options) {
+    if let Ok(source) = RowSource::from_reader(Path::new(name), Cursor::new(bytes), options) {
         match source.into_dataset() {
             Err(error) => one_line(&error),
             Ok(dataset) => {
                 let _ = dataset.check_trainable();
-                let _ = Stats::of(&dataset.examples).to_string();
+                let _ = DatasetStats::new(&dataset.examples).to_string();
                 let _ = split(&dataset.examples, 0, 0.2, 0.2);
             }
         }
@@ -147,11 +151,11 @@ fn check_pairs_and_documents(name: &str, bytes: &[u8], options: &ReadOptions) {
             Err(error) => drop(folder.message(&error)),
             Ok(data) => {
                 assert!(!data.description.contains('\n'));
-                let _ = PairParts::new(&data, Some(&data), None);
+                let _ = PairSplit::new(&data, Some(&data), None);
                 assert!(data.pairs.iter().all(|pair| !pair.source.is_empty() && !pair.target.is_empty()));
             }
         }
-        match recognise(&files, options) {
+        match detect_task(&files, options) {
             Err(error) => drop(folder.message(&error)),
             Ok(found) => assert!(!found.why.contains('\n')),
         }

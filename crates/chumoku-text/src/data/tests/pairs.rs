@@ -16,7 +16,7 @@ fn parallel(folder: &Folder, ja: impl AsRef<[u8]>, en: impl AsRef<[u8]>) -> Data
 /// The pairs of files, with the lines they are on.
 fn read(files: &DataFiles, options: &ReadOptions) -> Vec<(String, String, u64)> {
     let data = load_pairs(files, options).unwrap();
-    data.pairs.into_iter().map(|Pair { source, target, line }| (source, target, line)).collect()
+    data.pairs.into_iter().map(|SentencePair { source, target, line }| (source, target, line)).collect()
 }
 
 fn one(folder: &Folder, name: &str, bytes: impl AsRef<[u8]>) -> DataFiles {
@@ -86,12 +86,12 @@ fn a_comma_names_two_files_where_they_are() {
     let (ja, en) = (folder.file("a.ja", "x"), folder.file("a,b.en", "y"));
     let both = format!("{},{}", ja.display(), en.display());
     let parallel = DataFiles::Parallel { source: ja, target: en.clone() };
-    assert_eq!(DataFiles::of_argument(Path::new(&both)), parallel);
+    assert_eq!(DataFiles::from_argument(Path::new(&both)), parallel);
     assert_eq!(parallel.to_string(), both);
     // The comma in a name is part of it.
-    assert_eq!(DataFiles::of_argument(&en), DataFiles::One(en));
-    assert_eq!(DataFiles::of_argument(Path::new("no,file")), DataFiles::One("no,file".into()));
-    let slip = DataFiles::of_argument(Path::new(&both.replace("a,b.en", "ab.en")));
+    assert_eq!(DataFiles::from_argument(&en), DataFiles::One(en));
+    assert_eq!(DataFiles::from_argument(Path::new("no,file")), DataFiles::One("no,file".into()));
+    let slip = DataFiles::from_argument(Path::new(&both.replace("a,b.en", "ab.en")));
     assert_eq!(
         failure(&folder, &slip, &ReadOptions::default()),
         "ab.en: opening the data: expected a file, found nothing of that name; did you mean “a,b.en”?"
@@ -315,10 +315,11 @@ fn parts_share_no_source() {
         lines += &format!("source {i}\ttarget {i}\nSource  {i}\tanother {i}\n");
     }
     let data = load_pairs(&one(&folder, "a.tsv", lines), &ReadOptions::default()).unwrap();
-    let parts = PairParts::new(&data, None, None).unwrap();
+    let parts = PairSplit::new(&data, None, None).unwrap();
     assert_eq!([parts.train.len(), parts.valid.len(), parts.test.len()], [160, 20, 20]);
-    let sources =
-        |pairs: &Pairs| pairs.sources.iter().map(|text| normalise(text)).collect::<std::collections::BTreeSet<_>>();
+    let sources = |pairs: &SentencePairs| {
+        pairs.sources.iter().map(|text| normalize(text)).collect::<std::collections::BTreeSet<_>>()
+    };
     let [train, valid, test] = [&parts.train, &parts.valid, &parts.test].map(sources);
     assert!(train.is_disjoint(&valid) && train.is_disjoint(&test) && valid.is_disjoint(&test));
     for (source, target) in parts.train.sources.iter().zip(&parts.train.targets) {
@@ -326,7 +327,7 @@ fn parts_share_no_source() {
     }
     // Files of their own are taken whole, and what they share with training is said.
     let test = load_pairs(&one(&folder, "b.tsv", "SOURCE 7\tx\nnew one\ty\n"), &ReadOptions::default()).unwrap();
-    let parts = PairParts::new(&data, None, Some(&test)).unwrap();
+    let parts = PairSplit::new(&data, None, Some(&test)).unwrap();
     assert_eq!([parts.train.len(), parts.valid.len(), parts.test.len()], [180, 20, 2]);
     let [note] = &parts.notes[..] else { panic!("{:?}", parts.notes) };
     let said = "warning: 1 of 2 test pairs have a source that is also in the training file, e.g. “SOURCE 7” (";
@@ -336,7 +337,7 @@ fn parts_share_no_source() {
     );
     let few = load_pairs(&one(&folder, "c.tsv", "a b\tc\nd e\tf\n"), &ReadOptions::default()).unwrap();
     assert_eq!(
-        folder.message(&PairParts::new(&few, None, None).unwrap_err()),
+        folder.message(&PairSplit::new(&few, None, None).unwrap_err()),
         "c.tsv: preparing to train: expected at least 4 rows, found 2 rows; add more examples"
     );
 }

@@ -76,7 +76,7 @@ fn every_encoding_and_compression_is_read() {
         let bytes = file(properties, 3000);
         for (file_name, bytes) in [("a.parquet", bytes.clone()), ("a.parquet.gz", gz(&bytes)), ("a.bin", bytes)] {
             let path = folder.file(file_name, bytes);
-            let dataset = load_labelled(&path, &skipping()).unwrap();
+            let dataset = load_labeled(&path, &skipping()).unwrap();
             let gzip = if file_name.ends_with("gz") { ", gzip" } else { "" };
             assert!(dataset.description.ends_with(&format!(
                 ": Parquet, 5 columns{gzip} (its first bytes); text = column “review” (its name), label = column \
@@ -102,8 +102,8 @@ fn rows_are_named_in_messages() {
 #[test]
 fn rows_are_written_as_json() {
     let folder = Folder::new();
-    let source = Source::open(&folder.file("a.parquet", file(plain(), 20)), &ReadOptions::default()).unwrap();
-    let mut writer = RecordWriter::new(Vec::new(), source.layout(), &["label"], OutputForm::LikeInput).unwrap();
+    let source = RowSource::open(&folder.file("a.parquet", file(plain(), 20)), &ReadOptions::default()).unwrap();
+    let mut writer = RecordWriter::new(Vec::new(), source.layout(), &["label"], OutputFormat::LikeInput).unwrap();
     for record in source.records().skip(9).take(2) {
         writer.write(&record.unwrap(), &["x".into()]).unwrap();
     }
@@ -153,7 +153,7 @@ fn damage_does_not_panic() {
             let mut damaged = whole.clone();
             damaged[at] ^= 1 << (at % 8);
             let path = folder.file("a.parquet", damaged);
-            errors += usize::from(load_labelled(&path, &skipping()).is_err());
+            errors += usize::from(load_labeled(&path, &skipping()).is_err());
         }
         assert!(errors > 0, "{name}");
     }
@@ -189,7 +189,8 @@ fn a_compression_that_is_not_read_is_named() {
     let folder = Folder::new();
     let says_lzo = |bytes: &[u8]| {
         let path = folder.file("a.parquet", bytes);
-        let reader = quiet::catch(|| SerializedFileReader::new(fs::File::open(path).unwrap()).ok()).ok().flatten();
+        let reader =
+            panics::catch_silently(|| SerializedFileReader::new(fs::File::open(path).unwrap()).ok()).ok().flatten();
         reader.is_some_and(|reader| {
             let groups = reader.metadata().row_groups();
             groups.iter().any(|group| group.columns().iter().any(|chunk| chunk.compression() == Compression::LZO))
@@ -218,12 +219,12 @@ fn parquet_comes_through_a_pipe_too() {
             let pipe = pipe.clone();
             move || fs::write(pipe, bytes).unwrap()
         });
-        let mut kept = Kept::default();
-        assert_eq!(kept.keep(&pipe).unwrap(), pipe);
+        let mut kept = StreamCopies::default();
+        assert_eq!(kept.capture(&pipe).unwrap(), pipe);
         writer.join().unwrap();
-        let options = ReadOptions { kept, ..skipping() };
+        let options = ReadOptions { copies: kept, ..skipping() };
         // Twice, as `train` does.
-        assert_eq!(recognise(&DataFiles::One(pipe.clone()), &options).unwrap().task, Task::Classify);
-        assert_eq!(load_labelled(&pipe, &options).unwrap().examples.len(), 270);
+        assert_eq!(detect_task(&DataFiles::One(pipe.clone()), &options).unwrap().task, TrainingTask::Classify);
+        assert_eq!(load_labeled(&pipe, &options).unwrap().examples.len(), 270);
     }
 }

@@ -2,10 +2,10 @@
 
 use super::*;
 
-fn found(name: &str, bytes: impl AsRef<[u8]>) -> (Task, String) {
+fn found(name: &str, bytes: impl AsRef<[u8]>) -> (TrainingTask, String) {
     let folder = Folder::new();
-    let Recognised { task, why } =
-        recognise(&DataFiles::One(folder.file(name, bytes)), &ReadOptions::default()).unwrap();
+    let DetectedTask { task, why } =
+        detect_task(&DataFiles::One(folder.file(name, bytes)), &ReadOptions::default()).unwrap();
     (task, why)
 }
 
@@ -17,8 +17,9 @@ fn rows(header: &str, row: impl Fn(usize) -> String) -> String {
 
 #[test]
 fn pairs() {
-    let is_pair =
-        |name: &str, bytes: String, why: &str| assert_eq!(found(name, bytes), (Task::Translate, why.to_owned()));
+    let is_pair = |name: &str, bytes: String, why: &str| {
+        assert_eq!(found(name, bytes), (TrainingTask::Translate, why.to_owned()))
+    };
     let columns = |a: &str, b: &str, why: &str| format!("source = column {a} ({why}), target = column {b} ({why})");
     let sentences = |i: usize| format!("これは文{i}です。\tThis is sentence {i}.");
     is_pair("a.tsv", rows("ja\ten", sentences), &columns("“ja”", "“en”", "its language"));
@@ -41,13 +42,13 @@ fn pairs() {
     is_pair("a.csv", trailing, &columns("“left”", "“right”", "of the only two with text"));
     let folder = Folder::new();
     let files = DataFiles::Parallel { source: folder.file("a.ja", "x"), target: folder.file("a.en", "y") };
-    assert_eq!(recognise(&files, &ReadOptions::default()).unwrap().why, "two parallel files");
+    assert_eq!(detect_task(&files, &ReadOptions::default()).unwrap().why, "two parallel files");
 }
 
 #[test]
 fn labels() {
     let is_labelled = |name: &str, bytes: String, why: &str| {
-        assert_eq!(found(name, bytes), (Task::Classify, format!("label = column {why}")));
+        assert_eq!(found(name, bytes), (TrainingTask::Classify, format!("label = column {why}")));
     };
     let stars = |i: usize| format!("a fine text number {i},{}", ["good", "bad", "so so"][i % 3]);
     is_labelled("a.csv", rows("text,label", stars), "“label” (its name)");
@@ -62,21 +63,21 @@ fn labels() {
     is_labelled("a.csv", "great film to see,good\nterrible film,bad\n".to_owned(), "2 (the only other)");
     is_labelled("a.csv", "とても良い宿でした。,良い\nひどい宿でした。,悪い\n".to_owned(), "2 (the only other)");
     is_labelled("a.csv", "a fine text,3\nanother text,1\n".to_owned(), "2 (the only other)");
-    assert_eq!(found("a.txt", "__label__x a\n__label__y b\n").0, Task::Classify);
+    assert_eq!(found("a.txt", "__label__x a\n__label__y b\n").0, TrainingTask::Classify);
 }
 
 #[test]
 fn text_to_continue() {
     assert_eq!(
         found("a.txt", "Once upon a time\nthere was a text.\n"),
-        (Task::LanguageModel, "plain text without columns".into())
+        (TrainingTask::LanguageModel, "plain text without columns".into())
     );
     // The same number of commas makes no table of a text.
     let poem = rows("a line,and its end", |i| format!("line{i},and its end {i}"));
     let why = "lines that make no table of labels or pairs".to_owned();
-    assert_eq!(found("poem.txt", poem), (Task::LanguageModel, why));
+    assert_eq!(found("poem.txt", poem), (TrainingTask::LanguageModel, why));
     let documents = rows("{\"text\":\"a first document\"}", |i| format!("{{\"text\":\"document number {i}\"}}"));
-    assert_eq!(found("a.jsonl", documents), (Task::LanguageModel, "text = column “text”, and no label".into()));
+    assert_eq!(found("a.jsonl", documents), (TrainingTask::LanguageModel, "text = column “text”, and no label".into()));
 }
 
 #[test]
@@ -84,9 +85,9 @@ fn neither() {
     let folder = Folder::new();
     // A table with one text and other columns: a label is missing rather than wanted to be continued.
     let path = folder.file("b.csv", rows("day,mood", |i| format!("2026-11-{i:02},a fine day {i} or a bad one")));
-    assert!(recognise(&DataFiles::One(path), &ReadOptions::default()).is_err());
+    assert!(detect_task(&DataFiles::One(path), &ReadOptions::default()).is_err());
     let path = folder.file("a.csv", rows("one,two,three", |i| format!("a text {i},a text {i} more,a text {i} less")));
-    let error = recognise(&DataFiles::One(path), &ReadOptions::default()).unwrap_err();
+    let error = detect_task(&DataFiles::One(path), &ReadOptions::default()).unwrap_err();
     assert!(
         folder.message(&error).starts_with("a.csv: choosing the text column: expected one that stands out"),
         "{error}"
@@ -103,7 +104,7 @@ fn two_texts_among_other_columns_are_no_pair_by_themselves() {
         label: label.map(str::to_owned),
         ..ReadOptions::default()
     };
-    let error = recognise(&file("title,description,price"), &asking(None, None)).unwrap_err();
+    let error = detect_task(&file("title,description,price"), &asking(None, None)).unwrap_err();
     assert!(error.is_usage());
     let said = folder.message(&error);
     for part in
@@ -112,18 +113,18 @@ fn two_texts_among_other_columns_are_no_pair_by_themselves() {
         assert!(said.contains(part), "{part}: {said}");
     }
     // Named as pairs, or asked for, they are one.
-    let task = |header: &str, options: &ReadOptions| recognise(&file(header), options).unwrap().task;
-    assert_eq!(task("source,target,price", &asking(None, None)), Task::Translate);
-    assert_eq!(task("ja,en,price", &asking(None, None)), Task::Translate);
-    assert_eq!(task("title,description,price", &asking(Some("title"), Some("description"))), Task::Translate);
+    let task = |header: &str, options: &ReadOptions| detect_task(&file(header), options).unwrap().task;
+    assert_eq!(task("source,target,price", &asking(None, None)), TrainingTask::Translate);
+    assert_eq!(task("ja,en,price", &asking(None, None)), TrainingTask::Translate);
+    assert_eq!(task("title,description,price", &asking(Some("title"), Some("description"))), TrainingTask::Translate);
 }
 
 #[test]
 fn a_stream_that_begins_with_the_name_of_a_column_is_a_table_of_one() {
     let open = |name: &str, content: &'static str| {
-        Source::from_reader(std::path::Path::new(name), content.as_bytes(), &ReadOptions::default()).unwrap()
+        RowSource::from_reader(std::path::Path::new(name), content.as_bytes(), &ReadOptions::default()).unwrap()
     };
-    let texts = |source: Source| -> Vec<String> {
+    let texts = |source: RowSource| -> Vec<String> {
         let column = source.columns().text;
         source.records().map(|record| record.unwrap().fields[column].clone()).collect()
     };
@@ -149,9 +150,9 @@ fn a_stream_that_begins_with_the_name_of_a_column_is_a_table_of_one() {
     }
 }
 
-fn texts_in_place(source: Source) -> usize {
+fn texts_in_place(source: RowSource) -> usize {
     let mut records = source.records();
-    std::iter::from_fn(|| records.next_in_place().unwrap()).count()
+    std::iter::from_fn(|| records.next_with_fault().unwrap()).count()
 }
 
 #[test]
@@ -161,7 +162,7 @@ fn options_say_which() {
     let path = DataFiles::One(folder.file("a.csv", rows("a,b,c,kind", row)));
     let task = |text: &str, label: &str| {
         let options = ReadOptions { text: Some(text.into()), label: Some(label.into()), ..ReadOptions::default() };
-        recognise(&path, &options).unwrap().task
+        detect_task(&path, &options).unwrap().task
     };
-    assert_eq!((task("a", "c"), task("c", "kind")), (Task::Translate, Task::Classify));
+    assert_eq!((task("a", "c"), task("c", "kind")), (TrainingTask::Translate, TrainingTask::Classify));
 }

@@ -19,17 +19,17 @@ fn table() -> impl Strategy<Value = Vec<Vec<String>>> {
     (1..5_usize).prop_flat_map(|width| proptest::collection::vec(proptest::collection::vec(field(), width), 1..8))
 }
 
-fn written(layout: &Layout, rows: &[Vec<String>], added: &[&str], values: &[Value]) -> Result<Vec<u8>, DataError> {
-    let mut writer = RecordWriter::new(Vec::new(), layout, added, OutputForm::LikeInput)?;
+fn written(layout: &TableLayout, rows: &[Vec<String>], added: &[&str], values: &[Value]) -> Result<Vec<u8>, DataError> {
+    let mut writer = RecordWriter::new(Vec::new(), layout, added, OutputFormat::LikeInput)?;
     for fields in rows {
         writer.write(&Record { line: 0, fields: fields.clone(), object: None }, values)?;
     }
     writer.finish()
 }
 
-fn layout(format: Format, header: Option<&[String]>, width: usize) -> Layout {
+fn layout(format: Format, header: Option<&[String]>, width: usize) -> TableLayout {
     let columns = header.map_or_else(|| (0..width).map(|c| format!("c{c}")).collect(), <[String]>::to_vec);
-    Layout { path: PathBuf::new(), format, header: header.is_some(), columns }
+    TableLayout { path: PathBuf::new(), format, header: header.is_some(), columns }
 }
 
 /// Reads bytes back with everything about them known, and the text in the first column.
@@ -38,7 +38,7 @@ fn read(bytes: Vec<u8>, format: Format, header: bool) -> (Vec<String>, Vec<Vec<S
         ReadOptions { format: Some(format), header: Some(header), text: Some("1".into()), ..ReadOptions::default() };
     // A column may be called “1”; the number then is not asked for.
     let bytes = std::io::Cursor::new(bytes);
-    let source = Source::from_reader(Path::new("x"), bytes, &options).unwrap();
+    let source = RowSource::from_reader(Path::new("x"), bytes, &options).unwrap();
     let columns = source.layout().columns.clone();
     (columns, source.records().map(|record| record.unwrap().fields).collect())
 }
@@ -76,7 +76,7 @@ proptest! {
         match result {
             // Only line breaks can be refused.
             Err(error) => {
-                let refused = matches!(error, DataError::Unwritable { .. });
+                let refused = matches!(error, DataError::UnwritableRow { .. });
                 prop_assert!(refused, "{}", error);
                 prop_assert!(rows.iter().flatten().any(|field| field.contains('\n')));
             }
@@ -98,7 +98,7 @@ proptest! {
                 format: Some(Format::Tsv), header: Some(false), text: Some("1".into()), skip_bad_rows: true,
                 ..ReadOptions::default()
             };
-            Source::from_reader(Path::new("x"), std::io::Cursor::new(bytes), &options)
+            RowSource::from_reader(Path::new("x"), std::io::Cursor::new(bytes), &options)
         };
         if let Ok(first) = source(content.into_bytes()) {
             let layout = first.layout().clone();
@@ -123,9 +123,9 @@ proptest! {
         let mut content: String = objects.iter().map(|object| serde_json::to_string(object).unwrap() + "\n").collect();
         content = format!("{{\"text\":\"x\"}}\n{content}");
         let source =
-            Source::from_reader(Path::new("x.jsonl"), std::io::Cursor::new(content), &ReadOptions::default()).unwrap();
+            RowSource::from_reader(Path::new("x.jsonl"), std::io::Cursor::new(content), &ReadOptions::default()).unwrap();
         let mut writer =
-            RecordWriter::new(Vec::new(), source.layout(), &["label", "probability"], OutputForm::LikeInput).unwrap();
+            RecordWriter::new(Vec::new(), source.layout(), &["label", "probability"], OutputFormat::LikeInput).unwrap();
         for record in source.records() {
             writer.write(&record.unwrap(), &["a\n".into(), json!(0.5)]).unwrap();
         }
@@ -156,9 +156,9 @@ fn object() -> impl Strategy<Value = Map<String, Value>> {
 }
 
 /// Runs a whole file through the writer.
-fn through(name: &str, content: &str, form: OutputForm) -> String {
+fn through(name: &str, content: &str, form: OutputFormat) -> String {
     let input = std::io::Cursor::new(content.to_owned());
-    let source = Source::from_reader(Path::new(name), input, &ReadOptions::default()).unwrap();
+    let source = RowSource::from_reader(Path::new(name), input, &ReadOptions::default()).unwrap();
     let mut writer = RecordWriter::new(Vec::new(), source.layout(), &["label", "probability"], form).unwrap();
     for record in source.records() {
         writer.write(&record.unwrap(), &["A".into(), json!(0.25)]).unwrap();
@@ -168,7 +168,7 @@ fn through(name: &str, content: &str, form: OutputForm) -> String {
 
 #[test]
 fn each_format_is_written_like_the_input() {
-    let through = |name, content| through(name, content, OutputForm::LikeInput);
+    let through = |name, content| through(name, content, OutputFormat::LikeInput);
     assert_eq!(
         through("a.csv", "id,text\r\n7,\"a, b\"\r\n8,c d\r\n"),
         "id,text,label,probability\n7,\"a, b\",A,0.25\n8,c d,A,0.25\n"
@@ -192,7 +192,7 @@ fn each_format_is_written_like_the_input() {
 
 #[test]
 fn any_format_is_written_as_json_when_asked() {
-    let through = |name, content| through(name, content, OutputForm::JsonLines);
+    let through = |name, content| through(name, content, OutputFormat::JsonLines);
     assert_eq!(
         through("a.csv", ",text,text\n7,a b c,d\n"),
         "{\"column_1\":\"7\",\"text\":\"a b c\",\"text_2\":\"d\",\"label\":\"A\",\"probability\":0.25}\n"
@@ -236,7 +236,7 @@ fn failing_outputs_are_errors() {
         for (kind, broken) in [(std::io::ErrorKind::BrokenPipe, true), (std::io::ErrorKind::StorageFull, false)] {
             let run = || -> Result<Failing, DataError> {
                 let layout = layout(format, None, 1);
-                let mut writer = RecordWriter::new(Failing(kind), &layout, &["label"], OutputForm::LikeInput)?;
+                let mut writer = RecordWriter::new(Failing(kind), &layout, &["label"], OutputFormat::LikeInput)?;
                 writer.write(&Record { line: 1, fields: vec!["a".into()], object: None }, &["x".into()])?;
                 writer.finish()
             };

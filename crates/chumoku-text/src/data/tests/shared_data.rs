@@ -21,14 +21,14 @@ fn shared_data() -> Option<PathBuf> {
 fn check(file: &str, rows: usize, classes: usize, described: &str) {
     let Some(folder) = shared_data() else { return };
     let path = folder.join(file);
-    let dataset = load_labelled(&path, &ReadOptions::default()).unwrap();
+    let dataset = load_labeled(&path, &ReadOptions::default()).unwrap();
     let name = path.display().to_string();
     assert_eq!(dataset.description.replace(&name, "FILE"), described, "{file}");
     assert_eq!(dataset.examples.len(), rows, "{file}");
     assert_eq!(dataset.labels().len(), classes, "{file}: {:?}", dataset.labels());
     assert_eq!(dataset.skipped.count, 0);
     dataset.check_trainable().unwrap();
-    println!("{file}: {}", Stats::of(&dataset.examples));
+    println!("{file}: {}", DatasetStats::new(&dataset.examples));
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn plain_texts() {
     let Some(folder) = shared_data() else { return };
     let files = [("enja/dev.en", 500), ("enja/train.ja", 50_000), ("tinyshakespeare/input.txt", 40_000)];
     for (file, rows) in files {
-        let source = Source::open(&folder.join(file), &ReadOptions::default()).unwrap();
+        let source = RowSource::open(&folder.join(file), &ReadOptions::default()).unwrap();
         assert_eq!(source.layout().format, Format::PlainText, "{file}");
         assert_eq!(source.records().map(Result::unwrap).count(), rows, "{file}");
     }
@@ -88,9 +88,9 @@ fn plain_texts() {
 fn real_rows_round_trip() {
     let Some(folder) = shared_data() else { return };
     for file in ["sst2/dev.tsv", "banking77/test.csv", "ja_jrte_sentiment/test.tsv", "trec/test.txt"] {
-        let source = Source::open(&folder.join(file), &ReadOptions::default()).unwrap();
+        let source = RowSource::open(&folder.join(file), &ReadOptions::default()).unwrap();
         let layout = source.layout().clone();
-        let mut writer = RecordWriter::new(Vec::new(), &layout, &["probability"], OutputForm::LikeInput).unwrap();
+        let mut writer = RecordWriter::new(Vec::new(), &layout, &["probability"], OutputFormat::LikeInput).unwrap();
         let mut expected = Vec::new();
         for record in source.records() {
             let record = record.unwrap();
@@ -109,14 +109,14 @@ fn real_rows_round_trip() {
 #[test]
 fn real_sets_split() {
     let Some(folder) = shared_data() else { return };
-    let load = |file: &str| load_labelled(&folder.join(file), &ReadOptions::default()).unwrap().examples;
+    let load = |file: &str| load_labeled(&folder.join(file), &ReadOptions::default()).unwrap().examples;
     let train = load("banking77/train.csv");
     let parts = split(&train, 7, 0.1, 0.1);
     let take = |rows: &[usize]| rows.iter().map(|&row| train[row].clone()).collect::<Vec<_>>();
     let (a, b, c) = (take(&parts.train), take(&parts.valid), take(&parts.test));
     assert_eq!(a.len() + b.len() + c.len(), train.len());
     for part in [&a, &b, &c] {
-        assert_eq!(Stats::of(part).classes.len(), 77);
+        assert_eq!(DatasetStats::new(part).classes.len(), 77);
     }
     for (one, other) in [(&a, &b), (&a, &c), (&b, &c)] {
         assert_eq!(shared_texts(one, other).count, 0);
@@ -129,10 +129,10 @@ fn real_sets_split() {
 fn parallel_files() {
     let Some(folder) = shared_data() else { return };
     let argument = format!("{},{}", folder.join("enja/train.ja").display(), folder.join("enja/train.en").display());
-    let data = load_pairs(&DataFiles::of_argument(Path::new(&argument)), &ReadOptions::default()).unwrap();
+    let data = load_pairs(&DataFiles::from_argument(Path::new(&argument)), &ReadOptions::default()).unwrap();
     assert_eq!((data.pairs.len(), data.skipped.count), (50_000, 0));
     assert_eq!(data.names, ["ja", "en"]);
-    let parts = PairParts::new(&data, None, None).unwrap();
+    let parts = PairSplit::new(&data, None, None).unwrap();
     assert_eq!(parts.train.len() + parts.valid.len() + parts.test.len(), 50_000);
     assert!((900..1_200).contains(&parts.valid.len()) && (900..1_200).contains(&parts.test.len()));
 }

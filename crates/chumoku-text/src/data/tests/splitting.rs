@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::beside;
+use crate::feature_columns;
 
 fn example(text: &str, label: &str, line: u64) -> Example {
     Example { text: text.to_owned(), label: label.to_owned(), line }
@@ -17,7 +17,7 @@ fn numbered(labels: &[(&str, usize)]) -> Vec<Example> {
 }
 
 fn texts(examples: &[Example], rows: &[usize]) -> BTreeSet<String> {
-    rows.iter().map(|&row| normalise(&examples[row].text)).collect()
+    rows.iter().map(|&row| normalize(&examples[row].text)).collect()
 }
 
 fn labels<'a>(examples: &'a [Example], rows: &[usize]) -> BTreeSet<&'a str> {
@@ -73,7 +73,11 @@ fn contradictions_are_counted_and_stay_together() {
     let holding = parts.iter().filter(|rows| rows.iter().any(|&row| row >= 40)).count();
     assert_eq!(holding, 1);
     // Equal texts with other columns beside them are no conflict, but stay together.
-    let row = |price: &str, label: &str| Example { text: beside::join("ok", &[price]), label: label.into(), line: 1 };
+    let row = |price: &str, label: &str| Example {
+        text: feature_columns::join("ok", &[price]),
+        label: label.into(),
+        line: 1,
+    };
     let rows: Vec<Example> = (0..9).flat_map(|_| [row("1", "a"), row("2", "b")]).collect();
     let found = super::super::split::split(&rows, 0, 0.5, 0.0);
     assert_eq!((found.conflicts.texts, found.train.len()), (0, 18));
@@ -102,13 +106,13 @@ fn shared_texts_are_found_whatever_their_case_and_space() {
     let first = SharedText { text: " good FOOD ".to_owned(), rows: [0, 0] };
     assert_eq!(shared.examples[0], first);
     assert_eq!(shared.examples.len(), 3);
-    assert_eq!(shared_texts(&b[1..2], &a), Shared::default());
+    assert_eq!(shared_texts(&b[1..2], &a), SharedTexts::default());
 }
 
 #[test]
 fn normalising_folds_case_and_space_of_any_script() {
-    assert_eq!(normalise("\u{3000}とても  Good\tÉTÉ\r\n"), "とても good été");
-    assert_eq!(normalise(" \n"), "");
+    assert_eq!(normalize("\u{3000}とても  Good\tÉTÉ\r\n"), "とても good été");
+    assert_eq!(normalize(" \n"), "");
 }
 
 #[test]
@@ -116,13 +120,13 @@ fn statistics_count_characters_as_read() {
     let texts = ["", "ab", "日本語", "e\u{301}", "\r\n"];
     let examples: Vec<Example> =
         texts.iter().enumerate().map(|(i, text)| example(text, if i < 3 { "x" } else { "y" }, 1)).collect();
-    let stats = Stats::of(&examples);
+    let stats = DatasetStats::new(&examples);
     assert_eq!(stats.rows, 5);
     assert_eq!(stats.classes, [("x".to_owned(), 3), ("y".to_owned(), 2)]);
-    let Lengths { min, p50, p90, p99, max, mean } = stats.lengths;
+    let TextLengths { min, p50, p90, p99, max, mean } = stats.lengths;
     assert_eq!((min, p50, p90, p99, max), (0, 1, 3, 3, 3));
     assert!((mean - 1.4).abs() < 1e-12);
-    assert_eq!(Stats::of(&[]).lengths, Lengths::default());
+    assert_eq!(DatasetStats::new(&[]).lengths, TextLengths::default());
     let said = "5 rows, 2 classes (“x” 3, “y” 2); characters per text: 0 to 3, half up to 1, 90 % up to 3";
     assert_eq!(stats.to_string(), said);
 }

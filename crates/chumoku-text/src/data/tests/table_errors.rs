@@ -56,7 +56,7 @@ fn quotes_in_csv() {
 fn bad_rows_are_left_out_when_asked() {
     let folder = Folder::new();
     let content = "text,label\ngood,1\n\"open,1\nfine,0\na,b,c\n,1\nlost,\n\"he \"x\" y\",1\nlast,0\n";
-    let dataset = load_labelled(&folder.file("a.csv", content), &skipping()).unwrap();
+    let dataset = load_labeled(&folder.file("a.csv", content), &skipping()).unwrap();
     let kept: Vec<(&str, u64)> = dataset.examples.iter().map(|e| (e.text.as_str(), e.line)).collect();
     assert_eq!(kept, [("good", 2), ("fine", 4), ("last", 9)]);
     assert_eq!(dataset.skipped.count, 5);
@@ -69,10 +69,10 @@ fn bad_rows_are_left_out_when_asked() {
 
     let content =
         "{\"text\":\"a\",\"label\":1}\nno\n[]\n{\"text\":\"b\",\"label\":{}}\n{\"text\":\"c\"}\n{\"label\":2}\n";
-    let dataset = load_labelled(&folder.file("a.jsonl", content), &skipping()).unwrap();
+    let dataset = load_labeled(&folder.file("a.jsonl", content), &skipping()).unwrap();
     assert_eq!((dataset.examples.len(), dataset.skipped.count), (1, 5));
 
-    let dataset = load_labelled(&folder.file("a.tsv", "text\tlabel\na\t1\n\"b\nc\t2\nd\n"), &skipping()).unwrap();
+    let dataset = load_labeled(&folder.file("a.tsv", "text\tlabel\na\t1\n\"b\nc\t2\nd\n"), &skipping()).unwrap();
     let kept: Vec<&str> = dataset.examples.iter().map(|e| e.text.as_str()).collect();
     assert_eq!((kept, dataset.skipped.count), (vec!["a", "c"], 2));
 
@@ -204,7 +204,7 @@ fn long_texts() {
 fn data_sets_that_cannot_be_trained_on() {
     let folder = Folder::new();
     let check = |content: &str| {
-        let dataset = load_labelled(&folder.file("a.csv", content), &labelled()).unwrap();
+        let dataset = load_labeled(&folder.file("a.csv", content), &labelled()).unwrap();
         folder.message(&dataset.check_trainable().unwrap_err())
     };
     assert_eq!(
@@ -233,7 +233,7 @@ fn data_sets_that_cannot_be_trained_on() {
         .collect();
     let path = folder.file("b.csv", format!("id,comment,amount,verdict\n{mixed}"));
     let options = ReadOptions { label: Some("amount".into()), ..labelled() };
-    let said = folder.message(&load_labelled(&path, &options).unwrap().check_trainable().unwrap_err());
+    let said = folder.message(&load_labeled(&path, &options).unwrap().check_trainable().unwrap_err());
     assert!(
         said.ends_with(
             "name another column with --label (such as column “verdict”), or sort the values into a few classes"
@@ -251,8 +251,8 @@ fn data_sets_that_cannot_be_trained_on() {
 #[test]
 fn labels_that_only_a_test_file_has() {
     let folder = Folder::new();
-    let train = load_labelled(&folder.file("train.csv", "text,label\na,pos\nb,neg\n"), &labelled()).unwrap();
-    let test = load_labelled(&folder.file("test.csv", "text,label\nc,pos\nd,Pos\n"), &labelled()).unwrap();
+    let train = load_labeled(&folder.file("train.csv", "text,label\na,pos\nb,neg\n"), &labelled()).unwrap();
+    let test = load_labeled(&folder.file("test.csv", "text,label\nc,pos\nd,Pos\n"), &labelled()).unwrap();
     test.check_known_labels(&["pos", "Pos"]).unwrap();
     assert_eq!(
         folder.message(&test.check_known_labels(&train.labels()).unwrap_err()),
@@ -279,8 +279,8 @@ fn the_first_fault_is_told_first_and_for_what_it_is() {
 #[test]
 fn row_errors_are_told_from_others() {
     let folder = Folder::new();
-    let error = load_labelled(&folder.file("a.csv", "text,label\n,1\n"), &labelled()).unwrap_err();
+    let error = load_labeled(&folder.file("a.csv", "text,label\n,1\n"), &labelled()).unwrap_err();
     assert!(error.is_row_error());
-    let error = load_labelled(&folder.file("a.csv", ""), &labelled()).unwrap_err();
+    let error = load_labeled(&folder.file("a.csv", ""), &labelled()).unwrap_err();
     assert!(!error.is_row_error() && !error.is_broken_pipe());
 }

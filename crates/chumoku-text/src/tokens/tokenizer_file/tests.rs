@@ -1,18 +1,18 @@
 //! Files that would make the library that runs tokenizers panic, or take all memory or all time.
 
 use super::{BASE64, Engine};
-use crate::tokens::sentence_pieces::character_map::tests::table;
-use crate::tokens::{PretrainedTokenizer, TextForm, TextTokenizer, TokenizerConfig, Unit};
+use crate::tokens::sentencepiece::character_map::tests::table;
+use crate::tokens::{NormalizationForm, PretrainedTokenizer, TextTokenizer, TokenizationUnit, TokenizerConfig};
 use serde_json::{Value, json};
 
-fn file(unit: Unit, form: TextForm) -> Value {
+fn file(unit: TokenizationUnit, form: NormalizationForm) -> Value {
     let texts = ["the film was great, the film.", "この映画はとても良かった。この映画。"];
     let config = TokenizerConfig { vocab_size: 330, min_frequency: 1, form, unit };
     serde_json::from_str(&TextTokenizer::train(&texts, &config).unwrap().to_json().unwrap()).unwrap()
 }
 
 fn subwords() -> Value {
-    file(Unit::Subwords, TextForm::Folded)
+    file(TokenizationUnit::Subwords, NormalizationForm::NfkcLowercase)
 }
 
 #[track_caller]
@@ -57,7 +57,7 @@ fn models() {
     refused(&edited(|file| file["model"]["vocab"]["b".repeat(5000)] = 999.into()), "bytes");
     refused(&edited(|file| file["model"] = Value::Null), "model");
     refused(&Value::Null, "object");
-    let mut words = file(Unit::Words, TextForm::Exact);
+    let mut words = file(TokenizationUnit::Words, NormalizationForm::Unchanged);
     words["model"]["unk_token"] = "nowhere".into();
     refused(&words, "model.unk_token");
     words["model"].as_object_mut().unwrap().remove("unk_token");
@@ -243,7 +243,9 @@ fn places(value: &Value, at: String, found: &mut Vec<String>) {
 
 #[test]
 fn no_value_anywhere_is_a_panic_or_an_endless_wait() {
-    for (unit, form) in [(Unit::Subwords, TextForm::Compatible), (Unit::Words, TextForm::Exact)] {
+    for (unit, form) in
+        [(TokenizationUnit::Subwords, NormalizationForm::Nfkc), (TokenizationUnit::Words, NormalizationForm::Unchanged)]
+    {
         let sound = file(unit, form);
         let mut all = Vec::new();
         places(&sound, String::new(), &mut all);

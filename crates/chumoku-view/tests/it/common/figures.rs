@@ -1,9 +1,9 @@
 //! Every kind of figure, of the explanations and alignments that are made by rule.
 
-use chumoku::explain::{Curve, Curves};
+use chumoku::explain::{FaithfulnessCurves, OrderCurves};
 use chumoku_view::{
     Alignment, AlignmentFigures as _, Explanation, ExplanationFigures as _, Figure, HeadOrder, Lang,
-    PositionalEncoding, TranslationWithoutHead, Word,
+    PositionalEncoding, TranslationHeadAblation, Word,
 };
 
 /// Three source words by two and an end: no square.
@@ -26,7 +26,7 @@ pub(crate) fn alignment() -> Alignment {
         log_probabilities: vec![-0.1; 3],
         effects: vec![vec![Some(0.5), Some(2.0), Some(0.1), None]; 3],
         ranking: Vec::new(),
-        without: vec![TranslationWithoutHead {
+        without: vec![TranslationHeadAblation {
             layer: 0,
             head: 1,
             log_probabilities: vec![-1.0; 3],
@@ -35,7 +35,7 @@ pub(crate) fn alignment() -> Alignment {
         joining: "sum over keys, mean over queries".into(),
         attention: (0..24).map(weight).collect(),
     };
-    alignment.ranking = alignment.rank();
+    alignment.ranking = alignment.rank_heads();
     alignment
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn causal() -> Explanation {
 /// With deletion and insertion curves.
 pub(crate) fn measured() -> Explanation {
     let mut e = super::english();
-    let curve = |order: &str, from: f32| Curve {
+    let curve = |order: &str, from: f32| OrderCurves {
         order: order.into(),
         deletion: vec![0.9, from, 0.2],
         insertion: vec![0.2, 1.0 - from, 0.9],
@@ -54,7 +54,7 @@ pub(crate) fn measured() -> Explanation {
         insertion_area: 1.0 - from,
     };
     let orders = vec![curve("leave-one-out", 0.25), curve("attention", 0.5), curve("random", 0.625)];
-    e.attribution.curves = Some(Curves { words: vec![0, 2, 5], orders });
+    e.attribution.curves = Some(FaithfulnessCurves { words: vec![0, 2, 5], orders });
     e
 }
 

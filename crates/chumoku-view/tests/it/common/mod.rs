@@ -8,8 +8,8 @@ pub(crate) mod spreadsheet;
 pub(crate) mod traces;
 
 use chumoku_view::{
-    Alignment, Attribution, ColourDepth, Depth, Derived, ExplainedKind, Explanation, Halves, LabelProbability, Lang,
-    Piece, TerminalOptions, TranslationWithoutHead, WithoutHead, Word,
+    Alignment, Attribution, ColorDepth, DerivedAttention, EnsembleMembers, Explanation, ExplanationKind, HeadAblation,
+    LabelProbability, Lang, QueriesAndKeys, TerminalOptions, TranslationHeadAblation, Word, WordPiece,
 };
 
 /// Options with something changed.
@@ -19,7 +19,7 @@ pub(crate) fn with<O>(mut options: O, change: impl FnOnce(&mut O)) -> O {
 }
 
 /// A terminal of so many columns.
-pub(crate) fn terminal(width: usize, colour: ColourDepth, lang: Lang) -> TerminalOptions {
+pub(crate) fn terminal(width: usize, colour: ColorDepth, lang: Lang) -> TerminalOptions {
     with(TerminalOptions::default(), |o| (o.width, o.colour, o.lang) = (width, colour, lang))
 }
 
@@ -81,11 +81,11 @@ pub(crate) fn example(words: &[&str], layers: usize, heads: usize) -> Explanatio
         } else {
             vec![(*word).to_owned()]
         };
-        parts.into_iter().map(move |text| Piece { text, word: i })
+        parts.into_iter().map(move |text| WordPiece { text, word: i })
     });
     let probability = |label: &str, probability| LabelProbability { label: label.to_owned(), probability };
     // Derived numbers that differ from the weights, and from each other.
-    let derived = Derived {
+    let derived = DerivedAttention {
         value_weighted: by_rows(&attention, n, |key, x| x * (key + 1) as f32),
         rollout: (0..layers)
             .flat_map(|l| by_rows(&attention[l * heads * n * n..][..n * n], n, |key, x| x / (key + 1) as f32))
@@ -95,10 +95,10 @@ pub(crate) fn example(words: &[&str], layers: usize, heads: usize) -> Explanatio
         let shift = 0.04 * index as f32;
         let probabilities = vec![0.871_23 - 3.0 * shift, 0.098_4 + shift, 0.030_37 + 2.0 * shift];
         let label = if probabilities[2] > probabilities[0] { "negative" } else { "positive" }.to_owned();
-        WithoutHead { layer: index / heads, head: index % heads, label, probabilities, whole: None, similarity: None }
+        HeadAblation { layer: index / heads, head: index % heads, label, probabilities, whole: None, similarity: None }
     });
     Explanation {
-        kind: ExplainedKind::Classifier,
+        kind: ExplanationKind::Classifier,
         model: "reviews-model".to_owned(),
         text: words.join(" "),
         cut: None,
@@ -112,7 +112,7 @@ pub(crate) fn example(words: &[&str], layers: usize, heads: usize) -> Explanatio
             probability("negative", 0.030_37),
         ],
         exclusive: true,
-        parts: Some(Halves {
+        parts: Some(EnsembleMembers {
             attention: vec![
                 probability("positive", 0.913),
                 probability("neutral", 0.07),
@@ -199,10 +199,10 @@ pub(crate) fn deep_of([layers, heads]: [usize; 2], words: &[&str], causal: bool)
     e.derived.rollout = (0..layers)
         .flat_map(|l| by_rows(&e.attention[l * heads * n * n..][..n * n], n, |key, x| x / (key + 1) as f32))
         .collect();
-    e.depth = Some(Depth { scale, slopes, dim, queries, keys });
+    e.depth = Some(QueriesAndKeys { scale, slopes, dim, queries, keys });
     if causal {
         e.causal = true;
-        e.kind = ExplainedKind::LanguageModel;
+        e.kind = ExplanationKind::LanguageModel;
         e.parts = None;
     }
     e
@@ -211,7 +211,7 @@ pub(crate) fn deep_of([layers, heads]: [usize; 2], words: &[&str], causal: bool)
 /// A text as an encoder reads it, held against another.
 pub(crate) fn near() -> Explanation {
     let mut e = english();
-    e.kind = ExplainedKind::Encoder;
+    e.kind = ExplanationKind::Encoder;
     (e.parts, e.similarity, e.label) = (None, Some(0.812_34), "A fine film , but for its end .".to_owned());
     e.probabilities.clear();
     e.attribution.class.clone_from(&e.label);
@@ -356,7 +356,7 @@ pub(crate) fn alignment() -> Alignment {
             .collect(),
         ranking: Vec::new(),
         without: (0..6)
-            .map(|index| TranslationWithoutHead {
+            .map(|index| TranslationHeadAblation {
                 layer: index / 3,
                 head: index % 3,
                 log_probabilities: (0..rows).map(|row| -0.1 * (row + 2 * index + 1) as f32).collect(),
@@ -368,7 +368,7 @@ pub(crate) fn alignment() -> Alignment {
         source_words,
         target_words,
     };
-    alignment.ranking = alignment.rank();
+    alignment.ranking = alignment.rank_heads();
     alignment
 }
 

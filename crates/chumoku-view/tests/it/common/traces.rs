@@ -1,6 +1,6 @@
 //! Traces to show, and their numbers read back.
 
-use chumoku_view::trace::{Agreement, ModelAttention, ModelPlace, TextCut, Trace, WorkedExample};
+use chumoku_view::trace::{Agreement, AttentionKind, HeadLocation, Trace, Truncation, WorkedExample};
 use std::fmt::Write;
 
 /// A trace with everything that is hard to show: 2 queries over 3 keys, a row that sees nothing, NaN, ∞, words that mean
@@ -54,8 +54,8 @@ pub(crate) fn wide() -> Trace {
         matrix(24, 24)
     );
     let mut trace = WorkedExample::parse(&file).unwrap().trace(1).unwrap();
-    trace.place = Some(ModelPlace { attention: ModelAttention::Causal, layer: 2, head: 1 });
-    trace.cut = Some(TextCut { read: 30, tokens: 47, is_end: true });
+    trace.place = Some(HeadLocation { attention: AttentionKind::Causal, layer: 2, head: 1 });
+    trace.cut = Some(Truncation { read: 30, tokens: 47, is_end: true });
     trace.agreements = vec![Agreement {
         precision: "highest".into(),
         largest_differences: vec![("weights", 1.5e-8), ("residual", 2.1e-7)],

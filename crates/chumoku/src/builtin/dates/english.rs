@@ -1,9 +1,9 @@
 //! How people write dates and times in English.
 
-use super::{Draw, Time};
+use super::{RandomChoices, Time};
 use crate::calendar::{Date, MONTHS, WEEKDAYS};
 
-pub(super) fn day(draw: &mut Draw, date: Date) -> String {
+pub(super) fn day(draw: &mut RandomChoices, date: Date) -> String {
     let text = match draw.below(4) {
         0 => in_numbers(draw, date),
         _ => in_words(draw, date),
@@ -11,7 +11,7 @@ pub(super) fn day(draw: &mut Draw, date: Date) -> String {
     if draw.chance(16) { text.to_uppercase() } else { text }
 }
 
-pub(super) fn moment(draw: &mut Draw, date: Date, at: Time) -> String {
+pub(super) fn moment(draw: &mut RandomChoices, date: Date, at: Time) -> String {
     let (day, time) = (day(draw, date), time(draw, at));
     let is_iso = day == date.to_string() && !time.contains(char::is_alphabetic);
     match draw.below(8) {
@@ -24,7 +24,7 @@ pub(super) fn moment(draw: &mut Draw, date: Date, at: Time) -> String {
     }
 }
 
-pub(super) fn time_alone(draw: &mut Draw, at: Time) -> String {
+pub(super) fn time_alone(draw: &mut RandomChoices, at: Time) -> String {
     match at {
         // With a day it would be open which of its two ends is meant.
         Time { hour: 0, minute: 0 } if draw.chance(2) => "midnight".to_owned(),
@@ -33,9 +33,9 @@ pub(super) fn time_alone(draw: &mut Draw, at: Time) -> String {
     }
 }
 
-fn time(draw: &mut Draw, at: Time) -> String {
+fn time(draw: &mut RandomChoices, at: Time) -> String {
     let Time { hour, minute } = at;
-    let (short, is_afternoon) = at.half_day();
+    let (short, is_afternoon) = at.to_12_hour();
     if draw.chance(3) {
         return format!("{hour:02}:{minute:02}");
     }
@@ -46,12 +46,15 @@ fn time(draw: &mut Draw, at: Time) -> String {
         _ => {}
     }
     let short = if short == 0 { 12 } else { short };
-    let half =
-        if is_afternoon { draw.one(&[" p.m.", " PM", "pm", " pm"]) } else { draw.one(&[" a.m.", " AM", "am", " am"]) };
+    let half = if is_afternoon {
+        draw.choose(&[" p.m.", " PM", "pm", " pm"])
+    } else {
+        draw.choose(&[" a.m.", " AM", "am", " am"])
+    };
     if minute == 0 && !draw.chance(3) { format!("{short}{half}") } else { format!("{short}:{minute:02}{half}") }
 }
 
-fn in_words(draw: &mut Draw, date: Date) -> String {
+fn in_words(draw: &mut RandomChoices, date: Date) -> String {
     let Date { year, day, .. } = date;
     let name = month(draw, date);
     let ordinal = format!("{day}{}", suffix(day));
@@ -61,8 +64,8 @@ fn in_words(draw: &mut Draw, date: Date) -> String {
         3 => format!("{name} {number} {year}"),
         4 | 5 => format!("{number} {name} {year}"),
         6 => {
-            let the = draw.one(&["", "the "]);
-            let comma = draw.one(&["", ","]);
+            let the = draw.choose(&["", "the "]);
+            let comma = draw.choose(&["", ","]);
             format!("{the}{ordinal} of {name}{comma} {year}")
         }
         _ => return format!("{day:02}-{}-{year}", &MONTHS[date.month as usize - 1][..3]),
@@ -71,20 +74,20 @@ fn in_words(draw: &mut Draw, date: Date) -> String {
         return text;
     }
     let weekday = WEEKDAYS[date.weekday()];
-    let weekday = draw.one(&[weekday, &weekday[..3]]);
-    let between = draw.one(&[", ", ", ", " "]);
+    let weekday = draw.choose(&[weekday, &weekday[..3]]);
+    let between = draw.choose(&[", ", ", ", " "]);
     format!("{weekday}{between}{text}")
 }
 
 /// The name of the month, in full or short.
-fn month(draw: &mut Draw, date: Date) -> String {
+fn month(draw: &mut RandomChoices, date: Date) -> String {
     let name = MONTHS[date.month as usize - 1];
     if name.len() <= 4 && !draw.chance(4) || draw.chance(2) {
         return name.to_owned();
     }
     let short = if name == "September" && draw.chance(2) { "Sept" } else { &name[..3] };
     // May is whole.
-    let dot = if name.len() == 3 { "" } else { draw.one(&["", "."]) };
+    let dot = if name.len() == 3 { "" } else { draw.choose(&["", "."]) };
     format!("{short}{dot}")
 }
 
@@ -99,7 +102,7 @@ fn suffix(day: u32) -> &'static str {
 }
 
 /// Year, month, day; or another order where the numbers leave no doubt which is which.
-fn in_numbers(draw: &mut Draw, Date { year, month, day }: Date) -> String {
+fn in_numbers(draw: &mut RandomChoices, Date { year, month, day }: Date) -> String {
     let is_certain = day > 12 || day == month;
     match draw.below(8) {
         0 | 1 if is_certain => format!("{month}/{day}/{year}"),
@@ -108,7 +111,7 @@ fn in_numbers(draw: &mut Draw, Date { year, month, day }: Date) -> String {
         4 => format!("{year}{month:02}{day:02}"),
         5 => format!("{year}/{month}/{day}"),
         _ => {
-            let between = draw.one(&["-", "-", "/", "."]);
+            let between = draw.choose(&["-", "-", "/", "."]);
             format!("{year}{between}{month:02}{between}{day:02}")
         }
     }

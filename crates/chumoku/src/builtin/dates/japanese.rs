@@ -1,6 +1,6 @@
 //! How people write dates and times in Japanese.
 
-use super::{Day, Draw, Time};
+use super::{Day, RandomChoices, Time};
 use crate::calendar::Date;
 
 const WEEKDAYS: [char; 7] = ['日', '月', '火', '水', '木', '金', '土'];
@@ -8,7 +8,7 @@ const DIGITS: [char; 10] = ['〇', '一', '二', '三', '四', '五', '六', '�
 
 /// In what the numbers of a text are written.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Script {
+enum NumeralScript {
     Ascii,
     /// ２０２６
     FullWidth,
@@ -16,22 +16,28 @@ enum Script {
     Kanji,
 }
 
-impl Script {
-    fn draw(draw: &mut Draw) -> Self {
-        draw.one(&[Script::Ascii, Script::Ascii, Script::Ascii, Script::FullWidth, Script::Kanji])
+impl NumeralScript {
+    fn draw(draw: &mut RandomChoices) -> Self {
+        draw.choose(&[
+            NumeralScript::Ascii,
+            NumeralScript::Ascii,
+            NumeralScript::Ascii,
+            NumeralScript::FullWidth,
+            NumeralScript::Kanji,
+        ])
     }
 
     /// A number as part of a date or time.
     fn number(self, number: u32) -> String {
         match self {
-            Script::Kanji => kanji(number),
+            NumeralScript::Kanji => kanji(number),
             _ => number.to_string(),
         }
     }
 
     /// The whole text, whose digits are ASCII still.
-    fn finish(self, draw: &mut Draw, text: String) -> String {
-        if self != Script::FullWidth {
+    fn finish(self, draw: &mut RandomChoices, text: String) -> String {
+        if self != NumeralScript::FullWidth {
             return text;
         }
         let marks = draw.chance(2);
@@ -45,31 +51,31 @@ impl Script {
     }
 }
 
-pub(super) fn day(draw: &mut Draw, day: Day) -> String {
-    let script = Script::draw(draw);
+pub(super) fn day(draw: &mut RandomChoices, day: Day) -> String {
+    let script = NumeralScript::draw(draw);
     let text = date(draw, script, day);
     script.finish(draw, text)
 }
 
-pub(super) fn moment(draw: &mut Draw, day: Day, at: Time) -> String {
-    let script = Script::draw(draw);
+pub(super) fn moment(draw: &mut RandomChoices, day: Day, at: Time) -> String {
+    let script = NumeralScript::draw(draw);
     let (day, time) = (date(draw, script, day), time(draw, script, at));
     // Two numbers side by side would be one.
     let must_part = day.ends_with(|c: char| c.is_ascii_digit()) && time.starts_with(|c: char| c.is_ascii_digit());
-    let between = if must_part { draw.one(&[" ", "\u{3000}"]) } else { draw.one(&["", "", " ", "の"]) };
+    let between = if must_part { draw.choose(&[" ", "\u{3000}"]) } else { draw.choose(&["", "", " ", "の"]) };
     script.finish(draw, format!("{day}{between}{time}"))
 }
 
-pub(super) fn time_alone(draw: &mut Draw, at: Time) -> String {
-    let script = Script::draw(draw);
+pub(super) fn time_alone(draw: &mut RandomChoices, at: Time) -> String {
+    let script = NumeralScript::draw(draw);
     let text = time(draw, script, at);
     script.finish(draw, text)
 }
 
-fn date(draw: &mut Draw, script: Script, day: Day) -> String {
+fn date(draw: &mut RandomChoices, script: NumeralScript, day: Day) -> String {
     let Day { date: Date { year, month, day: number, .. }, era } = day;
-    let text = if script != Script::Kanji && draw.chance(4) {
-        let between = draw.one(&[".", "/", "."]);
+    let text = if script != NumeralScript::Kanji && draw.chance(4) {
+        let between = draw.choose(&[".", "/", "."]);
         match era {
             Some(era) => {
                 let of_era = match era.year(day.date) {
@@ -91,12 +97,12 @@ fn date(draw: &mut Draw, script: Script, day: Day) -> String {
             None => {
                 let before = if draw.chance(8) { "西暦" } else { "" };
                 let year = year as u32;
-                let one_by_one = script == Script::Kanji && !draw.chance(4);
+                let one_by_one = script == NumeralScript::Kanji && !draw.chance(4);
                 let year = if one_by_one { digits(year) } else { script.number(year) };
                 format!("{before}{year}")
             }
         };
-        match script != Script::Kanji && draw.chance(6) {
+        match script != NumeralScript::Kanji && draw.chance(6) {
             true => format!("{year}年{month:02}月{number:02}日"),
             false => format!("{year}年{}月{}日", script.number(month), script.number(number)),
         }
@@ -113,15 +119,15 @@ fn date(draw: &mut Draw, script: Script, day: Day) -> String {
 }
 
 /// A time without 午前 or 午後 is one of the 24-hour clock.
-fn time(draw: &mut Draw, script: Script, at: Time) -> String {
+fn time(draw: &mut RandomChoices, script: NumeralScript, at: Time) -> String {
     let Time { hour, minute } = at;
-    if script != Script::Kanji && draw.chance(4) {
+    if script != NumeralScript::Kanji && draw.chance(4) {
         return format!("{hour}:{minute:02}");
     }
     if (hour, minute) == (12, 0) && draw.chance(2) {
         return "正午".to_owned();
     }
-    let (short, is_afternoon) = at.half_day();
+    let (short, is_afternoon) = at.to_12_hour();
     let (half, hour) = match (draw.chance(2), is_afternoon) {
         (false, _) => ("", hour),
         (true, false) => ("午前", short),
@@ -129,9 +135,9 @@ fn time(draw: &mut Draw, script: Script, at: Time) -> String {
     };
     let minute = match minute {
         0 if !draw.chance(4) => String::new(),
-        0 if script == Script::Kanji => String::new(),
+        0 if script == NumeralScript::Kanji => String::new(),
         30 if draw.chance(2) => "半".to_owned(),
-        minute if script != Script::Kanji && draw.chance(3) => format!("{minute:02}分"),
+        minute if script != NumeralScript::Kanji && draw.chance(3) => format!("{minute:02}分"),
         minute => format!("{}分", script.number(minute)),
     };
     format!("{half}{}時{minute}", script.number(hour))

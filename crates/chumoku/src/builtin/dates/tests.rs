@@ -210,7 +210,7 @@ fn the_reader_reads_what_is_known() {
 #[test]
 fn every_pair_says_what_its_text_says() {
     for seed in [1, 2] {
-        let PairParts { train, valid, test, .. } = dates(seed);
+        let PairSplit { train, valid, test, .. } = dates(seed);
         for part in [train, valid, test] {
             for (source, target) in part.sources.iter().zip(&part.targets) {
                 assert_eq!(read(source).as_ref(), Some(target), "{source}");
@@ -230,7 +230,7 @@ fn a_seed_always_gives_the_same_pairs() {
 #[test]
 fn parts_share_no_source_no_target_and_no_day() {
     let parts = dates(3);
-    let of = |part: &Pairs| {
+    let of = |part: &SentencePairs| {
         let sources: HashSet<String> = part.sources.iter().cloned().collect();
         assert_eq!(sources.len(), part.len(), "a source comes twice");
         let days = |target: &String| target.split('T').next().unwrap().to_owned();

@@ -18,7 +18,7 @@ mod recurrent;
 mod writer;
 
 use crate::hierarchy::Hierarchy;
-use crate::problem::Problem;
+use crate::prediction_target::PredictionTarget;
 use crate::text_classifier::TextClassifier;
 use crate::{Error, Result, tr};
 use graph::{Attribute, Axis, Graph, Kind};
@@ -68,8 +68,8 @@ pub fn export_classifier(classifier: &TextClassifier) -> Result<ExportedClassifi
     let logits = network.logits()?;
     let mut graph = network.writer.graph;
     let (scale, offsets) = calibration(classifier);
-    let mut probabilities = probabilities(&mut graph, &logits, &config.problem, scale, &offsets);
-    if let (Some(tree), Problem::Labels(_)) = (&config.hierarchy, &config.problem) {
+    let mut probabilities = probabilities(&mut graph, &logits, &config.target, scale, &offsets);
+    if let (Some(tree), PredictionTarget::Labels(_)) = (&config.hierarchy, &config.target) {
         probabilities = capped(&mut graph, probabilities, tree);
     }
     graph.node("Identity", &[&logits], &[], EXPORT_OUTPUTS[0]);
@@ -87,7 +87,7 @@ pub fn export_classifier(classifier: &TextClassifier) -> Result<ExportedClassifi
 
 /// What calibrates the network, where it is the whole predictor: a factor of its logits, and what is added to them.
 fn calibration(classifier: &TextClassifier) -> (f32, Vec<f32>) {
-    match classifier.config.problem.questions() {
+    match classifier.config.target.binary_blend() {
         _ if classifier.ngrams.is_some() => (1.0, vec![0.0]),
         None => (classifier.config.blend.attention, vec![0.0]),
         Some(blend) => (blend.attention, blend.offsets.clone()),
@@ -95,12 +95,12 @@ fn calibration(classifier: &TextClassifier) -> (f32, Vec<f32>) {
 }
 
 /// From logits to probabilities.
-fn probabilities(graph: &mut Graph, logits: &str, problem: &Problem, scale: f32, offsets: &[f32]) -> String {
+fn probabilities(graph: &mut Graph, logits: &str, problem: &PredictionTarget, scale: f32, offsets: &[f32]) -> String {
     let scale = graph.number("calibration.scale", scale);
     let offsets = graph.floats("calibration.offsets", &[offsets.len()], offsets);
     let scaled = graph.op("Mul", &[logits, &scale], &[]);
     let calibrated = graph.op("Add", &[&scaled, &offsets], &[]);
-    match problem.questions() {
+    match problem.binary_blend() {
         None => graph.op("Softmax", &[&calibrated], &[("axis", Attribute::Int(-1))]),
         Some(_) => graph.op("Sigmoid", &[&calibrated], &[]),
     }
@@ -120,10 +120,10 @@ fn capped(graph: &mut Graph, mut probabilities: String, tree: &Hierarchy) -> Str
 /// What a program must know to use the file, and what the file is not.
 fn metadata(classifier: &TextClassifier) -> Vec<(String, String)> {
     let config = &classifier.config;
-    let kind = match &config.problem {
-        Problem::OneClass => "one_class",
-        Problem::Labels(_) => "labels",
-        Problem::Number(_) => "number",
+    let kind = match &config.target {
+        PredictionTarget::OneClass => "one_class",
+        PredictionTarget::Labels(_) => "labels",
+        PredictionTarget::Number(_) => "number",
     };
     let mut entries = vec![
         ("labels", json(&config.labels)),
@@ -143,10 +143,10 @@ fn metadata(classifier: &TextClassifier) -> Vec<(String, String)> {
         ),
     };
     entries.extend([("ngrams", ngrams.to_owned()), ("probabilities", probabilities.to_owned())]);
-    if let Some(separator) = config.model.input.separator {
-        let frame = classifier.tokenizer.frame();
+    if let Some(separator) = config.model.embeddings.separator {
+        let frame = classifier.tokenizer.special_tokens();
         let ids = |ids: &[u32]| ids.iter().map(|id| format!("{id}, ")).collect::<String>();
-        let (before, after) = (ids(&frame.before), ids(&frame.after));
+        let (before, after) = (ids(&frame.prefix), ids(&frame.suffix));
         let pairs = format!("input_ids: {before}first text, {separator}, second text, {after}");
         let pairs = pairs.trim_end_matches(", ").to_owned();
         entries.push(("pairs", pairs));
@@ -155,10 +155,10 @@ fn metadata(classifier: &TextClassifier) -> Vec<(String, String)> {
         let names: Vec<&str> = config.columns().iter().map(|column| column.name.as_str()).collect();
         entries.push(("columns", format!("left out with the n-grams: {}", names.join(", "))));
     }
-    if let (Problem::Labels(blend), None) = (&config.problem, &classifier.ngrams) {
+    if let (PredictionTarget::Labels(blend), None) = (&config.target, &classifier.ngrams) {
         entries.push(("thresholds", json(&blend.thresholds)));
     }
-    if let Problem::Number(number) = &config.problem {
+    if let PredictionTarget::Number(number) = &config.target {
         entries.extend([("thresholds", json(&number.scale.thresholds)), ("values", json(&number.scale.values))]);
     }
     entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()

@@ -9,7 +9,7 @@ use super::recurrent::recurrent;
 use super::writer::{Writer, unwritable};
 use crate::models::ClassifierConfig;
 use crate::nn::{
-    AttentionOptions, BodyConfig, EncoderConfig, FeedForwardKind, HeadActivation, LayerNorm, NormKind, NormOrder,
+    AttentionOptions, BackboneConfig, EncoderConfig, FeedForwardKind, HeadActivation, LayerNorm, NormKind, NormOrder,
     Pooling, PositionKind, Rotary, alibi_slopes, sinusoidal, sinusoidal_halves,
 };
 use crate::params::Params;
@@ -44,8 +44,8 @@ impl<'a> Network<'a> {
         let tokens = self.tokens();
         let x = self.embedding(&tokens)?;
         let x = match &self.config.body {
-            BodyConfig::Transformer(encoder) => self.encoder(encoder, x, tokens)?,
-            BodyConfig::Recurrent(network) => recurrent(&mut self.writer, network, x)?,
+            BackboneConfig::Transformer(encoder) => self.encoder(encoder, x, tokens)?,
+            BackboneConfig::Recurrent(network) => recurrent(&mut self.writer, network, x)?,
         };
         self.writer.graph.scope = "head.".to_owned();
         let pooled = self.pooled(&x)?;
@@ -86,7 +86,7 @@ impl<'a> Network<'a> {
     /// The vector of each token, with its place: (batch, sequence, d_model).
     fn embedding(&mut self, tokens: &str) -> Result<String> {
         self.writer.graph.scope = "input.".to_owned();
-        let options = self.config.input;
+        let options = self.config.embeddings;
         let table = self.array("embedding.weight")?;
         let mut x = self.op("Gather", &[&table, EXPORT_INPUTS[0]]);
         if !options.unscaled && options.norm_epsilon.is_none() {
@@ -109,7 +109,7 @@ impl<'a> Network<'a> {
 
     /// The vectors of the tokens' kinds: of the second behind the first separator of two texts, else of the first.
     fn token_types(&mut self) -> Result<String> {
-        let separator = self.config.input.separator.filter(|_| self.config.input.token_types > 1);
+        let separator = self.config.embeddings.separator.filter(|_| self.config.embeddings.token_types > 1);
         let Some(separator) = separator else {
             let (_, values) = self.parameter("token_type.weight")?;
             let width = self.config.body.d_model();

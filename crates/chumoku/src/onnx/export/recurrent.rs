@@ -5,16 +5,16 @@ use super::graph::{Attribute, Kind};
 use super::writer::Writer;
 use crate::Result;
 use crate::nn::RecurrentConfig;
-use chumoku_kernels::Cell;
+use chumoku_kernels::RecurrentCell;
 
 /// ONNX's name of a cell, and its gates by their numbers here.
 ///
 /// The rows of an LSTM are i, f, g, o here and i, o, f, c there; those of a GRU r, z, n here and z, r, h there.
-fn cell(cell: Cell) -> (&'static str, &'static [usize]) {
+fn cell(cell: RecurrentCell) -> (&'static str, &'static [usize]) {
     match cell {
-        Cell::Rnn => ("RNN", &[0]),
-        Cell::Lstm => ("LSTM", &[0, 3, 1, 2]),
-        Cell::Gru => ("GRU", &[1, 0, 2]),
+        RecurrentCell::Rnn => ("RNN", &[0]),
+        RecurrentCell::Lstm => ("LSTM", &[0, 3, 1, 2]),
+        RecurrentCell::Gru => ("GRU", &[1, 0, 2]),
     }
 }
 
@@ -63,7 +63,7 @@ fn layer(writer: &mut Writer<'_>, config: &RecurrentConfig, index: usize, x: &st
     let b = writer.graph.floats(&name("B"), &[n, 2 * rows], b);
     let direction = if config.bidirectional { "bidirectional" } else { "forward" };
     let mut settings = vec![("hidden_size", Attribute::Int(hidden as i64)), ("direction", Attribute::Text(direction))];
-    if config.cell == Cell::Gru {
+    if config.cell == RecurrentCell::Gru {
         settings.push(("linear_before_reset", Attribute::Int(1)));
     }
     // (steps, directions, batch, hidden)

@@ -1,21 +1,21 @@
 //! The report of a tagger: what a list of the names seen in training finds, and the model card.
 
 use super::{TaggerData, TaggerPlan};
-use crate::data::{Span, SpannedText};
-use crate::lang::wording::thousands;
-use crate::lang::{lang, markdown};
+use crate::data::{Span, SpanExample};
+use crate::lang::wording::format_thousands;
+use crate::lang::{escape_markdown, lang};
 use crate::scoring::{SpanScore, SpanScores};
-use crate::text_tagger::{TextTagger, units};
-use crate::train::card::{heading_of, interrupted_after, score_heading};
-use crate::train::run::Ended;
+use crate::text_tagger::{TextTagger, units_of_row};
+use crate::train::card::{interruption_note, label_heading, score_heading};
+use crate::train::run::RunResult;
 use crate::{sorting, tr};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
 /// Scores of marking every stretch of units that was a span in training, the longest first, as what it was most often.
-pub(super) fn dictionary(data: &TaggerData, rows: &[SpannedText], seed: u64) -> SpanScores {
+pub(super) fn dictionary_scores(data: &TaggerData, rows: &[SpanExample], seed: u64) -> SpanScores {
     let mut names: HashMap<String, Vec<usize>> = HashMap::new();
-    let slice = |row: &SpannedText, start: usize, end: usize| -> String {
+    let slice = |row: &SpanExample, start: usize, end: usize| -> String {
         row.text.chars().skip(start).take(end - start).collect()
     };
     for row in data.train.iter().chain(&data.valid) {
@@ -27,11 +27,11 @@ pub(super) fn dictionary(data: &TaggerData, rows: &[SpannedText], seed: u64) -> 
     }
     let lengths: HashSet<usize> = names.keys().map(|name| name.chars().count()).collect();
     let mut lengths: Vec<usize> = lengths.into_iter().collect();
-    sorting::by_key(&mut lengths, |&n| std::cmp::Reverse(n));
-    let find = |row: &SpannedText| {
+    sorting::sort_by_key(&mut lengths, |&n| std::cmp::Reverse(n));
+    let find = |row: &SpanExample| {
         let letters: Vec<(usize, char)> = row.text.char_indices().collect();
         let byte = |at: usize| letters.get(at).map_or(row.text.len(), |(at, _)| *at);
-        let units = units(row, data.unit);
+        let units = units_of_row(row, data.unit);
         let (starts, ends): (HashSet<usize>, HashSet<usize>) = units.iter().map(|unit| (unit.start, unit.end)).unzip();
         let (mut found, mut at) = (Vec::new(), 0);
         while at < letters.len() {
@@ -58,7 +58,7 @@ pub(super) fn dictionary(data: &TaggerData, rows: &[SpannedText], seed: u64) -> 
 }
 
 /// Scores on the rows that are reported on.
-pub(super) struct Scored<'a> {
+pub(super) struct TaggerScores<'a> {
     pub(super) test: &'a SpanScores,
     /// Of the conditional random field and the network alone, where there is a network.
     pub(super) parts: &'a Option<[SpanScores; 2]>,
@@ -69,27 +69,27 @@ pub(super) struct Scored<'a> {
 pub(super) fn card(
     model: &TextTagger,
     data: &TaggerData,
-    of_network: Option<(&TaggerPlan, &Ended)>,
-    Scored { test, parts, dictionary }: Scored<'_>,
+    of_network: Option<(&TaggerPlan, &RunResult)>,
+    TaggerScores { test, parts, dictionary }: TaggerScores<'_>,
     (part, seed): (&str, u64),
 ) -> String {
-    let labels = heading_of(&data.labels);
+    let labels = label_heading(&data.labels);
     let mut card = tr!("# Tagger: {labels}\n\n", "# 単語にラベルを付けるモデル: {labels}\n\n");
     if let Some((_, ended)) = of_network.filter(|(_, ended)| ended.interrupted) {
-        card += &interrupted_after(ended.state.epoch);
+        card += &interruption_note(ended.state.epoch);
     }
     if let Some(warning) = test.warning() {
         let _ = writeln!(card, "**{warning}**\n");
     }
-    let (features, version) = (thousands(model.num_features()), env!("CARGO_PKG_VERSION"));
+    let (features, version) = (format_thousands(model.num_features()), env!("CARGO_PKG_VERSION"));
     card += &match of_network {
         None => tr!(
             "A conditional random field over {features} features, trained from scratch with Chumoku {version}; no network.\n\n",
             "{features} 個の特徴による条件付き確率場（CRF）です。Chumoku {version} でゼロから学習しました。ネットワークは使っていません。\n\n"
         ),
         Some((plan, _)) => {
-            let (kind, parameters) = (&plan.fine_tuning.model_type, thousands(model.num_parameters()));
-            let shares = model.shares();
+            let (kind, parameters) = (&plan.fine_tuning.model_type, format_thousands(model.num_parameters()));
+            let shares = model.blend();
             let how = match data.further {
                 None => tr!("fine-tuned with Chumoku {version}", "Chumoku {version} でファインチューニングし"),
                 Some(_) => tr!(
@@ -112,7 +112,7 @@ pub(super) fn card(
     card += "\n|---|---|---|---|---|\n";
     let mut row = |name: &str, score: &SpanScore| {
         let [p, r, f] = [score.precision, score.recall, score.f1].map(|x| format!("{:.1} %", 100.0 * x));
-        let _ = writeln!(card, "| {} | {p} | {r} | {f} | {} |", markdown(name), score.spans);
+        let _ = writeln!(card, "| {} | {p} | {r} | {f} | {} |", escape_markdown(name), score.spans);
     };
     row(lang().pick("**this model**", "**このモデル**"), &test.all);
     if let Some([crf, network]) = parts {

@@ -1,31 +1,32 @@
 //! The network of a tagger: a pretrained encoder that learns a tag for each unit of a text (Devlin et al. 2019, section 5.3).
 
-use super::choose::{Truth, span_f1};
-use super::{Network, TaggerData};
-use crate::crf::{TaggerBlend, Tags, best};
-use crate::data::{SpanUnit, SpannedText};
-use crate::inference::Framed;
+use super::crf_settings::{TrueSpans, span_f1};
+use super::{TaggerData, TrainedTaggerNetwork};
+use crate::crf::{TagScheme, TaggerBlend, viterbi};
+use crate::data::{SpanExample, SpanUnit};
+use crate::inference::InputFraming;
 use crate::lang::lang;
-use crate::lang::wording::{count, thousands};
-use crate::model_folder::{Snapshot, read_snapshot};
+use crate::lang::wording::{format_count, format_thousands};
+use crate::model_folder::{Snapshot, with_snapshot};
 use crate::models::{TokenTagger, TokenTaggerConfig};
-use crate::nn::{BodyConfig, DenseHead, HeadActivation};
-use crate::params::{Layout, Params};
+use crate::nn::{BackboneConfig, DenseHeadConfig, HeadActivation};
+use crate::params::{ParamLayout, Params};
 use crate::pretrained::Start;
 use crate::scoring::mean_loss;
 use crate::tagger_network::{
-    Packed, Piece, TaggerNetwork, TaggerNetworkConfig, UnitRow, log_probabilities, pieces, unit_rows,
+    PackedWindows, TaggerNetwork, TaggerNetworkConfig, TaggerWindow, UnitRow, encode_unit_rows, log_probabilities,
+    tagger_windows,
 };
 use crate::text::TextTokenizer;
-use crate::text_tagger::{Cut, TextTagger, units};
-use crate::train::further::begun;
-use crate::train::memory::{FORWARD, Footing, Held, evaluation_share};
-use crate::train::names::{label, network_sizes};
-use crate::train::parts::Learnt;
+use crate::text_tagger::{TextTagger, TextUnits, units_of_row};
+use crate::train::continued_training::params_from_outputs;
+use crate::train::data_source::read_metrics;
+use crate::train::display_names::{network_sizes, topic_label};
+use crate::train::memory::{FORWARD_SHARE, MemoryEstimate, ProcessUsage, evaluation_share};
+use crate::train::micro_batches::StepOutput;
 use crate::train::run::{run, sha256_of_numbers};
-use crate::train::source::metrics;
-use crate::train::trainable::{Evaluation, Metric, Place, Trainable};
-use crate::train::{Event, FineTuning, Settings, Shape, TrainOptions, batches};
+use crate::train::trainable::{Evaluation, Metric, StepContext, Trainable};
+use crate::train::{DataShape, FineTuning, Settings, TrainEvent, TrainOptions, batches};
 use crate::{Result, stages, tr};
 use chumoku_kernels::{CrossEntropy, parallel};
 use serde::{Deserialize, Serialize};
@@ -47,29 +48,29 @@ pub struct TaggerPlan {
 }
 
 /// Characters of one token that are told apart.
-const PLACES: usize = 8;
+const MAX_UNITS_PER_TOKEN: usize = 8;
 
 /// A tagger that is trained further.
-pub(super) struct Before {
+pub(super) struct BaseTagger {
     pub(super) tagger: TextTagger,
     /// The kind of encoder that its network began as.
     model_type: String,
 }
 
-impl Before {
+impl BaseTagger {
     /// Reads its folder.
     ///
     /// # Errors
     /// As for [`TextTagger::load`].
-    pub(super) fn read(folder: &Snapshot) -> Result<Before> {
-        let plan = &metrics(folder)["network"]["plan"]["fine_tuning"];
+    pub(super) fn read(folder: &Snapshot) -> Result<BaseTagger> {
+        let plan = &read_metrics(folder)["network"]["plan"]["fine_tuning"];
         let model_type = plan["model_type"].as_str().unwrap_or("encoder").to_owned();
-        Ok(Before { tagger: TextTagger::of_snapshot(folder)?, model_type })
+        Ok(BaseTagger { tagger: TextTagger::from_snapshot(folder)?, model_type })
     }
 }
 
 /// What a network begins as.
-struct Begun<'a> {
+struct NetworkStart<'a> {
     tokenizer: TextTokenizer,
     /// The model, for the tags of the data.
     model: TokenTaggerConfig,
@@ -77,55 +78,55 @@ struct Begun<'a> {
     model_type: String,
     /// The most tokens of a text, those around it included.
     limit: usize,
-    weights: Weights<'a>,
+    weights: InitialWeights<'a>,
 }
 
 /// Where the first weights come from.
-enum Weights<'a> {
+enum InitialWeights<'a> {
     /// From a pretrained encoder; the head is new.
     Encoder(Box<Start>),
     /// From the network of a tagger that is trained further, of whose tags each of the data's begins as some.
     Tagger(&'a TaggerNetwork, Vec<Vec<(usize, f32)>>),
 }
 
-impl<'a> Begun<'a> {
+impl<'a> NetworkStart<'a> {
     /// The encoder of a folder.
-    fn of_encoder(folder: &Path, data: &TaggerData) -> Result<Begun<'a>> {
-        let start = read_snapshot(folder, Start::read)?;
+    fn from_encoder(folder: &Path, data: &TaggerData) -> Result<NetworkStart<'a>> {
+        let start = with_snapshot(folder, Start::read)?;
         let num_tags = data.tags().count();
         // What one token holds several characters of is told apart by more than a sum.
         let is_by_character = data.unit == SpanUnit::Characters;
         let model = TokenTaggerConfig {
             num_tags,
-            num_places: if is_by_character { PLACES } else { 1 },
+            num_places: if is_by_character { MAX_UNITS_PER_TOKEN } else { 1 },
             head_dropout: start.origin.classifier(num_tags).head_dropout,
-            head_dense: is_by_character.then(|| DenseHead::new(HeadActivation::Gelu)),
+            head_dense: is_by_character.then(|| DenseHeadConfig::new(HeadActivation::Gelu)),
             encoder: start.origin.text_encoder(),
         };
         let model_type = start.origin.model_type().to_owned();
         let (tokenizer, limit) = (start.tokenizer.clone(), start.limit);
-        Ok(Begun { tokenizer, model, model_type, limit, weights: Weights::Encoder(Box::new(start)) })
+        Ok(NetworkStart { tokenizer, model, model_type, limit, weights: InitialWeights::Encoder(Box::new(start)) })
     }
 
     /// The network of a tagger in a folder, whose kinds of spans are among those of the data.
-    fn of_tagger(before: &Before, network: &'a TaggerNetwork, data: &TaggerData) -> Begun<'a> {
+    fn from_tagger(before: &BaseTagger, network: &'a TaggerNetwork, data: &TaggerData) -> NetworkStart<'a> {
         let (tags, model_type) = (data.tags(), before.model_type.clone());
-        let kept = kept((tags, &data.labels), (before.tagger.tags(), before.tagger.labels()));
+        let kept = inherited_tags((tags, &data.labels), (before.tagger.tags(), before.tagger.labels()));
         let model = TokenTaggerConfig { num_tags: tags.count(), ..network.config.model.clone() };
         let (tokenizer, limit) = (network.tokenizer.clone(), model.encoder.max_length);
-        Begun { tokenizer, model, model_type, limit, weights: Weights::Tagger(network, kept) }
+        NetworkStart { tokenizer, model, model_type, limit, weights: InitialWeights::Tagger(network, kept) }
     }
 
-    fn params(&self, layout: &Arc<Layout>, seed: u64) -> Result<Params<f32>> {
+    fn params(&self, layout: &Arc<ParamLayout>, seed: u64) -> Result<Params<f32>> {
         match &self.weights {
-            Weights::Encoder(start) => start.params_of_encoder(layout, seed),
-            Weights::Tagger(network, kept) => Ok(begun(&network.params, layout, kept, None, seed)),
+            InitialWeights::Encoder(start) => start.params_of_encoder(layout, seed),
+            InitialWeights::Tagger(network, kept) => Ok(params_from_outputs(&network.params, layout, kept, None, seed)),
         }
     }
 }
 
 /// The tag that each tag begins as, where it is not new: those of the kinds of spans that were known `before`.
-fn kept((tags, labels): (Tags, &[String]), before: (Tags, &[String])) -> Vec<Vec<(usize, f32)>> {
+fn inherited_tags((tags, labels): (TagScheme, &[String]), before: (TagScheme, &[String])) -> Vec<Vec<(usize, f32)>> {
     let mut kept = vec![Vec::new(); tags.count()];
     if !tags.each_word {
         // What is in no span.
@@ -134,7 +135,7 @@ fn kept((tags, labels): (Tags, &[String]), before: (Tags, &[String])) -> Vec<Vec
     for (was, label) in before.1.iter().enumerate() {
         let Ok(is) = labels.binary_search(label) else { continue };
         // The first unit of a span, and those after it.
-        let both = tags.path(is, 2).into_iter().zip(before.0.path(was, 2));
+        let both = tags.span_tags(is, 2).into_iter().zip(before.0.span_tags(was, 2));
         both.for_each(|(is, was)| kept[is] = vec![(was, 1.0)]);
     }
     kept
@@ -142,14 +143,15 @@ fn kept((tags, labels): (Tags, &[String]), before: (Tags, &[String])) -> Vec<Vec
 
 impl TaggerPlan {
     /// The plan for rows of these lengths, those around texts included.
-    fn new(start: &Begun<'_>, data: &TaggerData, lengths: &[usize], options: &TrainOptions) -> TaggerPlan {
+    fn new(start: &NetworkStart<'_>, data: &TaggerData, lengths: &[usize], options: &TrainOptions) -> TaggerPlan {
         let model = start.model.clone();
         let (body, vocab_size) = (&model.encoder.encoder, model.encoder.vocab_size);
-        let shape = Shape { lengths, class_rows: &vec![1; model.num_tags], vocab_size };
-        let (mut settings, mut fine_tuning) = FineTuning::of(&shape, Some(body), &start.model_type, start.limit);
+        let shape = DataShape { lengths, class_rows: &vec![1; model.num_tags], vocab_size };
+        let (mut settings, mut fine_tuning) =
+            FineTuning::for_encoder(&shape, Some(body), &start.model_type, start.limit);
         settings.epochs = (15_000 / data.train.len().max(1)).clamp(4, 20) as u64;
-        if let Weights::Tagger(before, _) = &start.weights {
-            fine_tuning.further(before.config.max_tokens, &mut settings);
+        if let InitialWeights::Tagger(before, _) = &start.weights {
+            fine_tuning.soften(before.config.max_tokens, &mut settings);
         }
         settings.epochs = options.epochs.unwrap_or(settings.epochs);
         settings.patience = settings.epochs;
@@ -157,25 +159,25 @@ impl TaggerPlan {
         settings.precision = options.precision;
         settings.parts = options.parts.unwrap_or(settings.parts);
         fine_tuning.freeze = options.freeze.unwrap_or(fine_tuning.freeze);
-        fine_tuning.freeze.adjust(&mut settings);
+        fine_tuning.freeze.adjust_learning_rates(&mut settings);
         TaggerPlan { model, settings, fine_tuning }
     }
 }
 
 /// Rows ready for the network.
-struct Part {
+struct TaggerRows {
     rows: Vec<UnitRow>,
     /// The tag of each unit of each row.
     tags: Vec<Vec<u32>>,
 }
 
-impl Part {
-    fn of(data: &TaggerData, rows: &[SpannedText], tokenizer: &TextTokenizer) -> Result<Part> {
-        let cut: Vec<Cut<'_>> = parallel::map(rows, |row| (row.text.as_str(), units(row, data.unit)));
+impl TaggerRows {
+    fn new(data: &TaggerData, rows: &[SpanExample], tokenizer: &TextTokenizer) -> Result<TaggerRows> {
+        let cut: Vec<TextUnits<'_>> = parallel::map(rows, |row| (row.text.as_str(), units_of_row(row, data.unit)));
         let tags = parallel::map_indices(rows.len(), |row| {
             data.unit_labels(&rows[row], &cut[row].1).into_iter().map(|tag| tag as u32).collect()
         });
-        Ok(Part { rows: unit_rows(tokenizer, &cut)?, tags })
+        Ok(TaggerRows { rows: encode_unit_rows(tokenizer, &cut)?, tags })
     }
 
     fn tokens(&self) -> usize {
@@ -187,42 +189,42 @@ impl Part {
 ///
 /// # Errors
 /// If the encoder cannot be read, the folder cannot be written, a checkpoint does not fit, or the loss is no longer finite.
-pub(super) fn train(
+pub(super) fn train_network(
     data: &TaggerData,
-    (folder, before): (&Path, Option<&Before>),
+    (folder, before): (&Path, Option<&BaseTagger>),
     (options, out, stop): (&TrainOptions, &Path, &AtomicBool),
-    observe: &mut dyn FnMut(Event<'_>),
-) -> Result<Network> {
+    observe: &mut dyn FnMut(TrainEvent<'_>),
+) -> Result<TrainedTaggerNetwork> {
     let cutting = stages::begin(stages::TOKENS);
-    let held = Held::measure();
+    let held = ProcessUsage::measure();
     let network = before.and_then(|before| Some((before, before.tagger.network.as_ref()?)));
     let start = match network {
-        Some((before, network)) => Begun::of_tagger(before, network, data),
-        None => Begun::of_encoder(folder, data)?,
+        Some((before, network)) => NetworkStart::from_tagger(before, network, data),
+        None => NetworkStart::from_encoder(folder, data)?,
     };
     let tokenizer = &start.tokenizer;
-    let [learnt, judged] = [&data.train, &data.valid].map(|rows| Part::of(data, rows, tokenizer));
+    let [learnt, judged] = [&data.train, &data.valid].map(|rows| TaggerRows::new(data, rows, tokenizer));
     let (learnt, judged) = (learnt?, judged?);
-    let lengths: Vec<usize> = learnt.rows.iter().map(|row| row.ids.len() + tokenizer.frame().len()).collect();
+    let lengths: Vec<usize> = learnt.rows.iter().map(|row| row.ids.len() + tokenizer.special_tokens().len()).collect();
     let plan = TaggerPlan::new(&start, data, &lengths, options);
     let model = TokenTagger::new(plan.model.clone())?;
     // Without validation rows the training rows have to do.
     let is_held_out = !data.valid.is_empty();
     let truth = if is_held_out { &data.valid } else { &data.train };
-    let mut task = Tagging {
+    let mut task = TaggerTask {
         fingerprint: [data.fingerprint(), tokenizer.vocabulary_sha256()],
         tags: data.tags(),
-        truth: parallel::map(truth, |row| Truth::of(data, row, &units(row, data.unit))),
+        truth: parallel::map(truth, |row| TrueSpans::new(data, row, &units_of_row(row, data.unit))),
         plan: &plan,
         model: &model,
         start: &start,
-        learnt,
-        judged,
+        train_rows: learnt,
+        valid_rows: judged,
         is_held_out,
         pieces: Vec::new(),
-        held,
+        process_usage: held,
     };
-    task.pieces = pieces(&task.learnt.rows, task.framed().window());
+    task.pieces = tagger_windows(&task.train_rows.rows, task.framed().window_size());
     drop(cutting);
     task.describe(observe);
     let ended = run(&task, options, None, out, stop, observe)?;
@@ -234,74 +236,74 @@ pub(super) fn train(
         vocabulary_sha256: start.tokenizer.vocabulary_sha256(),
         model: plan.model.clone(),
     };
-    let network = TaggerNetwork { config, model, params: ended.params().thaw(), tokenizer: start.tokenizer };
-    Ok(Network { network, plan, ended })
+    let network = TaggerNetwork { config, model, params: ended.params().unfreeze(), tokenizer: start.tokenizer };
+    Ok(TrainedTaggerNetwork { network, plan, ended })
 }
 
 /// The task of a tagger's network.
-struct Tagging<'a> {
+struct TaggerTask<'a> {
     plan: &'a TaggerPlan,
     model: &'a TokenTagger,
-    start: &'a Begun<'a>,
-    tags: Tags,
-    learnt: Part,
-    judged: Part,
+    start: &'a NetworkStart<'a>,
+    tags: TagScheme,
+    train_rows: TaggerRows,
+    valid_rows: TaggerRows,
     /// The true spans of what is judged by.
-    truth: Vec<Truth>,
+    truth: Vec<TrueSpans>,
     is_held_out: bool,
     /// What is read of the training rows.
-    pieces: Vec<Piece>,
+    pieces: Vec<TaggerWindow>,
     /// Of data and tokens.
     /// The checksums of the data and of the vocabulary.
     fingerprint: [String; 2],
     /// What the process held before.
-    held: Held,
+    process_usage: ProcessUsage,
 }
 
-impl Tagging<'_> {
-    fn framed(&self) -> Framed<'_> {
-        Framed { frame: self.start.tokenizer.frame(), most: self.plan.fine_tuning.max_tokens }
+impl TaggerTask<'_> {
+    fn framed(&self) -> InputFraming<'_> {
+        InputFraming { frame: self.start.tokenizer.special_tokens(), max_tokens: self.plan.fine_tuning.max_tokens }
     }
 
-    fn length(&self, piece: &Piece) -> usize {
-        piece.read.len() + self.framed().frame.len()
+    fn length(&self, piece: &TaggerWindow) -> usize {
+        piece.tokens.len() + self.framed().frame.len()
     }
 
-    fn body(&self) -> BodyConfig {
+    fn body(&self) -> BackboneConfig {
         self.plan.model.encoder.encoder.clone().into()
     }
 
     /// Says what the tokens and the model are like.
-    fn describe(&self, observe: &mut dyn FnMut(Event<'_>)) {
-        let mut lengths: Vec<usize> = self.learnt.rows.iter().map(|row| row.ids.len()).collect();
+    fn describe(&self, observe: &mut dyn FnMut(TrainEvent<'_>)) {
+        let mut lengths: Vec<usize> = self.train_rows.rows.iter().map(|row| row.ids.len()).collect();
         lengths.sort_unstable();
         let (median, longest) = (lengths.get(lengths.len() / 2).unwrap_or(&0), lengths.last().unwrap_or(&0));
-        let mut say = |what, text| observe(Event::Said(what, text));
+        let mut say = |what, text| observe(TrainEvent::Message(what, text));
         say(
-            label("tokens"),
+            topic_label("tokens"),
             tr!(
                 "{} in the training rows (median {median}, longest {longest}), vocabulary {}",
                 "学習データに {}（中央値 {median}、最長 {longest}）、語彙 {}",
-                thousands(self.learnt.tokens()),
-                thousands(self.plan.model.encoder.vocab_size)
+                format_thousands(self.train_rows.tokens()),
+                format_thousands(self.plan.model.encoder.vocab_size)
             ),
         );
         say(
-            label("model"),
+            topic_label("model"),
             tr!(
                 "{}, transformer, {}: {} parameters",
                 "{}、トランスフォーマー、{}、パラメータ {}",
                 self.plan.fine_tuning.model_type,
                 network_sizes(&self.body(), lang()),
-                thousands(self.model.layout().len())
+                format_thousands(self.model.layout().len())
             ),
         );
-        let window = self.framed().window();
+        let window = self.framed().window_size();
         let long = lengths.iter().filter(|&&length| length > window).count();
         if long > 0 {
-            let rows = count(long as u64, "row");
+            let rows = format_count(long as u64, "row");
             say(
-                label("long"),
+                topic_label("long"),
                 tr!(
                     "{rows} of more than {window} tokens: nothing is cut; they are read in windows that overlap by half",
                     "{window} トークンを超える行が {long} 行。切り捨てはせず、半分ずつ重なる窓で読みます"
@@ -311,8 +313,8 @@ impl Tagging<'_> {
     }
 }
 
-impl Trainable for Tagging<'_> {
-    fn layout(&self) -> &Arc<Layout> {
+impl Trainable for TaggerTask<'_> {
+    fn layout(&self) -> &Arc<ParamLayout> {
         self.model.layout()
     }
 
@@ -337,26 +339,32 @@ impl Trainable for Tagging<'_> {
         batches(&lengths, self.plan.settings.batch_tokens, seed, epoch)
     }
 
-    fn learn(&self, params: &Params<f32>, rows: &[usize], at: Place, grads: &mut Params<f32>) -> Result<Learnt> {
+    fn train_step(
+        &self,
+        params: &Params<f32>,
+        rows: &[usize],
+        at: StepContext,
+        grads: &mut Params<f32>,
+    ) -> Result<StepOutput> {
         let read = rows.iter().map(|&row| &self.pieces[row]);
-        let packed = Packed::of(self.framed(), &self.learnt.rows, read.clone());
+        let packed = PackedWindows::pack(self.framed(), &self.train_rows.rows, read.clone());
         let tags: Vec<u32> =
-            read.flat_map(|piece| &self.learnt.tags[piece.row][piece.units.clone()]).copied().collect();
+            read.flat_map(|piece| &self.train_rows.tags[piece.row][piece.units.clone()]).copied().collect();
         let options = CrossEntropy {
             label_smoothing: self.plan.settings.label_smoothing,
             class_weights: None,
             row_weights: None,
         };
         let loss = self.model.loss(params, packed.tokens(), (packed.units(), &tags), &options, at.mode(), grads)?;
-        Ok(Learnt { loss: loss.into(), weight: tags.len() as f64, tokens: packed.ids.len() })
+        Ok(StepOutput { loss: loss.into(), weight: tags.len() as f64, tokens: packed.ids.len() })
     }
 
     fn evaluate(&self, params: &Params<f32>) -> Result<Evaluation> {
-        let part = if self.is_held_out { &self.judged } else { &self.learnt };
+        let part = if self.is_held_out { &self.valid_rows } else { &self.train_rows };
         let log_p = log_probabilities(self.model, params, self.framed(), &part.rows)?;
         let labels = self.tags.count();
         let transitions = self.tags.transitions(&vec![0.0; (labels + 1) * labels]);
-        let found: Vec<Vec<usize>> = parallel::map(&log_p, |log_p| best(log_p, &transitions));
+        let found: Vec<Vec<usize>> = parallel::map(&log_p, |log_p| viterbi(log_p, &transitions));
         let f1 = span_f1(self.truth.iter().zip(found), self.tags);
         let units: Vec<Vec<f32>> = log_p.iter().flat_map(|row| row.chunks_exact(labels)).map(<[f32]>::to_vec).collect();
         let loss = mean_loss(&units, &part.tags.concat(), None);
@@ -368,21 +376,21 @@ impl Trainable for Tagging<'_> {
         Ok(Evaluation { score: f1, loss, metrics, is_held_out: self.is_held_out })
     }
 
-    fn work(&self, batch: &[usize]) -> Option<u64> {
+    fn multiply_adds(&self, batch: &[usize]) -> Option<u64> {
         let of_piece = |&piece: &usize| multiply_adds(&self.plan.model, self.length(&self.pieces[piece]) as f64);
-        Some((batch.iter().map(of_piece).sum::<f64>() / FORWARD) as u64)
+        Some((batch.iter().map(of_piece).sum::<f64>() / FORWARD_SHARE) as u64)
     }
 
     fn evaluation_share(&self) -> f64 {
-        evaluation_share(self.learnt.tokens(), self.judged.tokens())
+        evaluation_share(self.train_rows.tokens(), self.valid_rows.tokens())
     }
 
-    fn footing(&self) -> Footing {
-        Footing { base: self.held.now, ..Footing::default() }
+    fn memory_estimate(&self) -> MemoryEstimate {
+        MemoryEstimate { base: self.process_usage.now, ..MemoryEstimate::default() }
     }
 
     fn activations(&self) -> usize {
-        let per_token = self.body().numbers_per_token() + 6 * self.plan.model.encoder.encoder.d_model;
+        let per_token = self.body().activations_per_token() + 6 * self.plan.model.encoder.encoder.d_model;
         self.plan.settings.batch_tokens * per_token
     }
 }
@@ -403,8 +411,8 @@ mod tests {
         let labels = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         let (is, was) = (labels(&["drug", "person", "place"]), labels(&["drug", "place"]));
         let of = |each_word| {
-            let tags = |labels: &[String]| Tags { kinds: labels.len(), each_word };
-            let kept = kept((tags(&is), &is), (tags(&was), &was));
+            let tags = |labels: &[String]| TagScheme { kinds: labels.len(), each_word };
+            let kept = inherited_tags((tags(&is), &is), (tags(&was), &was));
             kept.into_iter().map(|tags| tags.first().map(|tag| tag.0)).collect::<Vec<_>>()
         };
         // O, B and I of each.

@@ -2,23 +2,23 @@
 //! best. The order follows from the seed, the data and what was kept so far, never from the clock.
 
 use crate::ngram::NgramConfig;
-use crate::text::unspaced_share;
-use crate::train::adjust::{Adjusted, Setting};
+use crate::text::unspaced_fraction;
+use crate::train::setting_overrides::{Setting, SettingOverrides};
 use crate::train::{Plan, TrainOptions, TrainingData};
 use chumoku_kernels::Philox;
 use std::collections::HashSet;
 
 /// A change of the best settings so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Move {
+enum SettingChange {
     To(Setting, f64),
     Times(Setting, f64),
 }
 
-use Move::{Times, To};
+use SettingChange::{Times, To};
 
 /// Of the n-gram model where spaces part words.
-const SPACED: &[Move] = &[
+const SPACED_NGRAMS: &[SettingChange] = &[
     To(Setting::InsideWords, 25.0),
     To(Setting::Relevance, 1.0),
     To(Setting::InsideWords, 26.0),
@@ -33,7 +33,7 @@ const SPACED: &[Move] = &[
 ];
 
 /// The same where they do not.
-const UNSPACED: &[Move] = &[
+const UNSPACED_NGRAMS: &[SettingChange] = &[
     To(Setting::Characters, 5.0),
     To(Setting::Relevance, 1.0),
     To(Setting::Characters, 6.0),
@@ -47,7 +47,7 @@ const UNSPACED: &[Move] = &[
 ];
 
 /// Of a network that is trained from scratch.
-const FROM_SCRATCH: &[Move] = &[
+const FROM_SCRATCH: &[SettingChange] = &[
     To(Setting::Layers, 1.0),
     To(Setting::Pooling, 1.0),
     To(Setting::TokenDropout, 0.2),
@@ -70,7 +70,7 @@ const FROM_SCRATCH: &[Move] = &[
 ];
 
 /// Of a recurrent one.
-const RECURRENT: &[Move] = &[
+const RECURRENT: &[SettingChange] = &[
     To(Setting::Pooling, 1.0),
     To(Setting::TokenDropout, 0.2),
     Times(Setting::LearningRate, 2.0),
@@ -84,7 +84,7 @@ const RECURRENT: &[Move] = &[
 ];
 
 /// Of one that came pretrained.
-const PRETRAINED: &[Move] = &[
+const PRETRAINED: &[SettingChange] = &[
     Times(Setting::LearningRate, 2.0),
     Times(Setting::LearningRate, 0.5),
     Times(Setting::Epochs, 0.6),
@@ -100,18 +100,18 @@ const PRETRAINED: &[Move] = &[
 const STREAM: u64 = 0x7475_6e65 << 24;
 
 /// Draws before settings that were not tried yet are given up.
-const DRAWS: u64 = 64;
+const MAX_DRAWS: u64 = 64;
 
 /// Settings to try.
 pub(super) struct Candidates {
     /// In order.
-    moves: Vec<Move>,
+    moves: Vec<SettingChange>,
     next: usize,
     random: Philox,
     drawn: u64,
     tried: HashSet<String>,
     /// What the caller has set stays.
-    given: Adjusted,
+    caller_settings: SettingOverrides,
     /// Whether the rows are pairs of texts.
     are_pairs: bool,
     /// The plan of the first trial.
@@ -123,15 +123,15 @@ impl Candidates {
     pub(super) fn new(data: &TrainingData, options: &TrainOptions, plan: Option<Plan>) -> Candidates {
         const SOME: f64 = 0.1;
         const MOST: f64 = 0.5;
-        let unspaced = unspaced_share(data.train.texts.iter().map(String::as_str));
+        let unspaced = unspaced_fraction(data.train.texts.iter().map(String::as_str));
         let are_pairs = data.reads_pairs();
         // The default of single texts, which some pairs have too.
-        let mut moves: Vec<Move> = if are_pairs { vec![To(Setting::Relevance, 0.5)] } else { Vec::new() };
+        let mut moves: Vec<SettingChange> = if are_pairs { vec![To(Setting::Relevance, 0.5)] } else { Vec::new() };
         if unspaced > SOME {
-            moves.extend(UNSPACED);
+            moves.extend(UNSPACED_NGRAMS);
         }
         if unspaced < MOST {
-            let new: Vec<Move> = SPACED.iter().filter(|new| !moves.contains(new)).copied().collect();
+            let new: Vec<SettingChange> = SPACED_NGRAMS.iter().filter(|new| !moves.contains(new)).copied().collect();
             moves.extend(new);
         }
         moves.extend(plan.as_ref().map_or(&[][..], |plan| match (&plan.fine_tuning, plan.model.body.transformer()) {
@@ -139,7 +139,7 @@ impl Candidates {
             (None, Some(_)) => FROM_SCRATCH,
             (None, None) => RECURRENT,
         }));
-        let setting = |change: &Move| match *change {
+        let setting = |change: &SettingChange| match *change {
             To(setting, _) | Times(setting, _) => setting,
         };
         let is_given = |setting: Setting| match setting {
@@ -156,26 +156,26 @@ impl Candidates {
         }
         let random = Philox::new(options.seed, STREAM);
         let given = options.set.clone();
-        Candidates { moves, next: 0, random, drawn: 0, tried: HashSet::new(), given, are_pairs, plan }
+        Candidates { moves, next: 0, random, drawn: 0, tried: HashSet::new(), caller_settings: given, are_pairs, plan }
     }
 
     /// The next settings, given the best so far and the C of their n-gram model, and whether they were drawn; none where there
     /// is nothing left to try.
-    pub(super) fn next(&mut self, best: &Adjusted, c: f64) -> Option<(Adjusted, bool)> {
+    pub(super) fn next(&mut self, best: &SettingOverrides, c: f64) -> Option<(SettingOverrides, bool)> {
         while let Some(&change) = self.moves.get(self.next) {
             self.next += 1;
-            if let Some(found) = self.untried(best, &[change], c) {
+            if let Some(found) = self.apply_if_new(best, &[change], c) {
                 return Some((found, false));
             }
         }
-        for _ in 0..DRAWS {
+        for _ in 0..MAX_DRAWS {
             let [many, first, second, _] = self.random.block(self.drawn);
             self.drawn += 1;
             let pick =
                 |word: u32| self.moves.get(((u64::from(word) * self.moves.len() as u64) >> 32) as usize).copied();
             let count = 1 + (u64::from(many) >> 31) as usize;
-            let changes: Vec<Move> = [first, second].into_iter().take(count).filter_map(pick).collect();
-            if let Some(found) = self.untried(best, &changes, c) {
+            let changes: Vec<SettingChange> = [first, second].into_iter().take(count).filter_map(pick).collect();
+            if let Some(found) = self.apply_if_new(best, &changes, c) {
                 return Some((found, true));
             }
         }
@@ -183,7 +183,7 @@ impl Candidates {
     }
 
     /// The best settings with changes, if that is something new.
-    fn untried(&mut self, best: &Adjusted, changes: &[Move], c: f64) -> Option<Adjusted> {
+    fn apply_if_new(&mut self, best: &SettingOverrides, changes: &[SettingChange], c: f64) -> Option<SettingOverrides> {
         let mut found = best.clone();
         for &change in changes {
             let (setting, value) = match change {
@@ -196,18 +196,18 @@ impl Candidates {
                 }
             };
             // What is not set has its default: the same settings are spelt in one way.
-            found = match self.default_of(setting, c) == Some(value) && self.given.get(setting).is_none() {
+            found = match self.default_of(setting, c) == Some(value) && self.caller_settings.get(setting).is_none() {
                 true => found.without(setting),
                 false => found.with(setting, value),
             };
         }
-        let is_new = found != *best && found != self.given && self.tried.insert(found.to_string());
+        let is_new = found != *best && found != self.caller_settings && self.tried.insert(found.to_string());
         is_new.then_some(found)
     }
 
     /// The value that a setting has where it is not set.
     fn default_of(&self, setting: Setting, c: f64) -> Option<f64> {
-        let config = NgramConfig::usual(self.are_pairs);
+        let config = NgramConfig::default_for(self.are_pairs);
         let lengths = |(shortest, longest): (usize, usize)| (10 * shortest + longest) as f64;
         match setting {
             Setting::Words => Some(config.scheme.words as f64),
@@ -215,7 +215,7 @@ impl Candidates {
             Setting::Relevance => Some(config.relevance),
             Setting::InsideWords => config.scheme.inside_words.map(lengths),
             Setting::C => (c > 0.0).then_some(c),
-            other => self.plan.as_ref().and_then(|plan| Adjusted::of_plan(other, plan)),
+            other => self.plan.as_ref().and_then(|plan| SettingOverrides::value_in_plan(other, plan)),
         }
     }
 }
@@ -223,7 +223,7 @@ impl Candidates {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::train::{Rows, Shape};
+    use crate::train::{DataShape, Rows};
 
     fn data(text: &str) -> TrainingData {
         let rows = Rows { texts: vec![text.to_owned(); 4], labels: vec![0, 1, 0, 1], weights: None };
@@ -231,11 +231,11 @@ mod tests {
     }
 
     fn plan() -> Plan {
-        Plan::new(&Shape { lengths: &[10; 50], class_rows: &[25, 25], vocab_size: 100 })
+        Plan::new(&DataShape { lengths: &[10; 50], class_rows: &[25, 25], vocab_size: 100 })
     }
 
     fn sequence(seed: u64, keep: impl Fn(usize) -> bool) -> Vec<String> {
-        let mut best: Adjusted = "words=2".parse().unwrap();
+        let mut best: SettingOverrides = "words=2".parse().unwrap();
         let options = TrainOptions { seed, set: best.clone(), ..TrainOptions::default() };
         let mut candidates = Candidates::new(&data("a plain text"), &options, Some(plan()));
         let mut all = Vec::new();
@@ -257,7 +257,7 @@ mod tests {
         assert!(all[4..].iter().all(|set| set.starts_with("words=2,") && set != "words=2"), "{all:#?}");
         let others = sequence(8, |n| n == 3);
         // What is known comes first, whatever the seed.
-        let known = SPACED.len() + FROM_SCRATCH.len() - 4;
+        let known = SPACED_NGRAMS.len() + FROM_SCRATCH.len() - 4;
         assert_eq!(all[..known], others[..known]);
         assert_ne!(all[known + 4..], others[known + 4..]);
         let different: HashSet<&String> = all.iter().collect();
@@ -266,12 +266,12 @@ mod tests {
 
     #[test]
     fn settings_suit_the_script_and_end() {
-        let given = Adjusted::default();
+        let given = SettingOverrides::default();
         let mut japanese = Candidates::new(&data("料理はおいしい"), &TrainOptions::default(), None);
         let mut all = Vec::new();
         while let Some((found, is_drawn)) = japanese.next(&given, 16.0) {
-            assert_eq!(is_drawn, all.len() >= UNSPACED.len(), "{found}");
-            assert!(found.settings().all(Setting::is_of_ngrams), "{found}");
+            assert_eq!(is_drawn, all.len() >= UNSPACED_NGRAMS.len(), "{found}");
+            assert!(found.settings().all(Setting::is_for_ngrams), "{found}");
             all.push(found.to_string());
         }
         assert!(all[0] == "characters=5" && all.iter().all(|set| !set.contains("words")), "{all:?}");
@@ -283,7 +283,7 @@ mod tests {
     fn pairs_begin_with_the_default_of_single_texts() {
         let pairs = data(&crate::pair::join("a text", "another"));
         let mut candidates = Candidates::new(&pairs, &TrainOptions::default(), None);
-        let mut next = || candidates.next(&Adjusted::default(), 16.0).map(|(found, _)| found.to_string());
+        let mut next = || candidates.next(&SettingOverrides::default(), 16.0).map(|(found, _)| found.to_string());
         let all: Vec<String> = std::iter::from_fn(&mut next).collect();
         assert_eq!(all[..2], ["relevance=0.5", "inside-words=2-5"]);
         // Their own default is not tried as something new.

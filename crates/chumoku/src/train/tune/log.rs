@@ -1,8 +1,8 @@
 //! `tune.jsonl`: the trials that are over, a line each, behind a line that says of what search they are.
 
-use crate::model_folder::{Standing, TUNE_LOG, place_of, rename, sync_folder, write_file};
-use crate::train::identity::RunIdentity;
-use crate::train::tuned::Trial;
+use crate::model_folder::{EntryType, TUNE_LOG, current_path, rename, sync_folder, write_file};
+use crate::train::run_identity::RunIdentity;
+use crate::train::tuning_report::Trial;
 use crate::{Error, Result, output, tr};
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// The first line.
 #[derive(Serialize, Deserialize)]
-struct Head {
+struct TrialLogHeader {
     format: u32,
     #[serde(flatten)]
     identity: RunIdentity,
@@ -21,7 +21,7 @@ const FORMAT: u32 = 1;
 /// The trials of a search that are over.
 pub(super) struct TrialLog {
     path: PathBuf,
-    head: Head,
+    head: TrialLogHeader,
     pub(super) trials: Vec<Trial>,
 }
 
@@ -33,10 +33,10 @@ impl TrialLog {
     /// If the trials that are there are of another search, or cannot be read.
     pub(super) fn open(folder: &Path, out: &Path, resume: bool, identity: RunIdentity) -> Result<TrialLog> {
         let path = folder.join(TUNE_LOG);
-        let head = Head { format: FORMAT, identity };
+        let head = TrialLogHeader { format: FORMAT, identity };
         let mut log = TrialLog { path, head, trials: Vec::new() };
-        let places = [log.path.clone(), place_of(out, TUNE_LOG)];
-        let Some(place) = places.into_iter().find(|place| resume && Standing::of(place) == Standing::File) else {
+        let places = [log.path.clone(), current_path(out, TUNE_LOG)];
+        let Some(place) = places.into_iter().find(|place| resume && EntryType::at(place) == EntryType::File) else {
             return Ok(log);
         };
         let text = fs::read_to_string(&place).map_err(Error::io("reading", &place))?;
@@ -48,13 +48,13 @@ impl TrialLog {
             ))
         };
         let mut lines = text.lines().zip(1..);
-        let head: Head = lines
+        let head: TrialLogHeader = lines
             .next()
             .and_then(|(line, _)| serde_json::from_slice(line.as_bytes()).ok())
             .ok_or_else(|| damaged(1))?;
         let own = &log.head.identity;
         if head.format != FORMAT || head.identity.fingerprint != own.fingerprint {
-            return Err(problem(own.refusal(&head.identity, &tr!("the trials were", "この試行"))));
+            return Err(problem(own.mismatch_message(&head.identity, &tr!("the trials were", "この試行"))));
         }
         for (line, number) in lines {
             let trial: Trial = serde_json::from_slice(line.as_bytes()).map_err(|_| damaged(number))?;
@@ -70,11 +70,11 @@ impl TrialLog {
     pub(super) fn add(&mut self, trial: Trial) -> Result<()> {
         self.trials.push(trial);
         let beside = self.path.with_extension("tmp");
-        if Standing::of(&beside) == Standing::File {
-            output::remove_file(&beside).map_err(Error::writing("removing", &beside))?;
+        if EntryType::at(&beside) == EntryType::File {
+            output::remove_file(&beside).map_err(Error::write("removing", &beside))?;
         }
         write_file(&beside, &self.bytes(self.trials.len()))?;
-        rename(&beside, &self.path).map_err(Error::writing("renaming", &beside))?;
+        rename(&beside, &self.path).map_err(Error::write("renaming", &beside))?;
         self.path.parent().map_or(Ok(()), sync_folder)
     }
 

@@ -17,16 +17,16 @@
 //! - `search`: trials, time, resuming
 
 mod candidates;
-mod choice;
+mod early_stopping;
 mod log;
-mod race;
+mod loss_comparison;
 mod search;
 
-use super::classify::{self, Outcome};
+use super::classify::{self, ClassifierOutcome};
 use super::ngrams::{self, NgramOutcome};
-use super::tuned::Tuned;
+use super::tuning_report::TuningReport;
 use super::{TrainOptions, Training, TrainingData};
-use crate::model_folder::{CHECKPOINTS, LOG, Standing, TUNE, clear, clear_checkpoints, rename};
+use crate::model_folder::{CHECKPOINTS, EntryType, LOG, TUNE, remove_checkpoints, remove_work_folder, rename};
 use crate::output::WorkFolder;
 use crate::scoring::Scores;
 use crate::{Error, ModelKind, Result, tr};
@@ -44,13 +44,13 @@ pub enum TuneBudget {
 }
 
 /// Whether the answers on the rows that are reported on are right, with their scores.
-type Judged = (Scores, Vec<bool>);
+type ScoredAnswers = (Scores, Vec<bool>);
 
 /// [`super::train`] with settings that are searched for first.
 ///
 /// # Errors
 /// What `train` may end with; [`Error::Interrupted`] when stopped: finished trials are kept, and `resume` goes on from them.
-pub fn tune(data: &TrainingData, budget: TuneBudget, mut training: Training<'_>) -> Result<Outcome> {
+pub fn tune(data: &TrainingData, budget: TuneBudget, mut training: Training<'_>) -> Result<ClassifierOutcome> {
     training.begin(ModelKind::Classifier)?;
     check_tune(data, &training.options)?;
     let (out, stop) = (training.out, training.stop);
@@ -62,27 +62,27 @@ pub fn tune(data: &TrainingData, budget: TuneBudget, mut training: Training<'_>)
         true => None,
         false => {
             let first = search.first_options();
-            let mut quiet = |event: super::Event<'_>| search::pass_on(event, &mut *training.observe);
+            let mut quiet = |event: super::TrainEvent<'_>| search::forward_progress(event, &mut *training.observe);
             let folder = search.folder_of(0)?;
-            let model = classify::predictor(data, (&first, &folder, stop), &mut quiet)?;
-            let (rows, _) = super::card::report_rows(data);
+            let model = classify::train_predictor(data, (&first, &folder, stop), &mut quiet)?;
+            let (rows, _) = super::card::reported_rows(data);
             let scored = model.scores(rows, first.seed)?;
-            Some((scored.whole, scored.sure.into_iter().map(|row| row.1).collect()))
+            Some((scored.ensemble, scored.confidences.into_iter().map(|row| row.1).collect()))
         }
     };
-    let tuned = search.tuned(tuned);
+    let tuned = search.tuning_report(tuned);
     // The network's run of steps is over in the folder of its trial: it goes on from there, and ends at once.
-    if search.is_shortened() {
+    if search.has_unused_trials() {
         // What stands there is the network of a trial further on.
-        clear_checkpoints(&out.join(CHECKPOINTS))?;
+        remove_checkpoints(&out.join(CHECKPOINTS))?;
     }
-    take_over(&search.folder_of_network(), out)?;
+    move_run(&search.folder_of_network(), out)?;
     training.options = options;
     let mut told = std::mem::replace(&mut training.observe, Box::new(|_| {}));
-    training.observe = Box::new(move |event: super::Event<'_>| search::pass_on(event, &mut *told));
+    training.observe = Box::new(move |event: super::TrainEvent<'_>| search::forward_progress(event, &mut *told));
     let outcome = classify::train_tuned(data, training, Some(tuned))?;
     if !outcome.interrupted {
-        clear(&folder)?;
+        remove_work_folder(&folder)?;
     }
     Ok(outcome)
 }
@@ -99,23 +99,24 @@ pub fn tune_ngrams(data: &TrainingData, budget: TuneBudget, mut training: Traini
     let mut search = Search::new(data, &training.options, (out, stop), false)?;
     search.run(budget, &mut *training.observe)?;
     let options = search.options();
-    let first: Option<Judged> = match search.is_unchanged() {
+    let first: Option<ScoredAnswers> = match search.is_unchanged() {
         true => None,
         false => {
-            let place = WorkFolder::create(out).map_err(Error::writing("creating a folder in", out))?;
-            let mut again = Training::to(place.path());
+            let place = WorkFolder::create(out).map_err(Error::write("creating a folder in", out))?;
+            let mut again = Training::new(place.path());
             (again.options, again.stop) = (search.first_options(), stop);
             let outcome = ngrams::train_ngram_classifier(data, again)?;
-            let (rows, _) = super::card::report_rows(data);
+            let (rows, _) = super::card::reported_rows(data);
             let predictions = outcome.model.predict(&rows.texts())?;
-            let right = predictions.iter().zip(&rows.labels).map(|(p, &label)| p.sure(label).1).collect();
+            let right =
+                predictions.iter().zip(&rows.labels).map(|(p, &label)| p.confidence_and_correctness(label).1).collect();
             Some((outcome.test, right))
         }
     };
-    let tuned: Tuned = search.tuned(first);
+    let tuned: TuningReport = search.tuning_report(first);
     training.options = options;
     let outcome = ngrams::train_tuned(data, training, Some(tuned))?;
-    clear(&folder)?;
+    remove_work_folder(&folder)?;
     Ok(outcome)
 }
 
@@ -147,15 +148,15 @@ pub fn check_tune(data: &TrainingData, options: &TrainOptions) -> Result<()> {
 }
 
 /// Moves the checkpoints and the log of a trial's run to the model's folder.
-fn take_over(trial: &Path, out: &Path) -> Result<()> {
+fn move_run(trial: &Path, out: &Path) -> Result<()> {
     let [from, to] = [trial, out].map(|folder| folder.join(CHECKPOINTS));
-    if Standing::of(&from) == Standing::Folder {
-        clear_checkpoints(&to)?;
-        rename(&from, &to).map_err(Error::writing("renaming", &from))?;
+    if EntryType::at(&from) == EntryType::Folder {
+        remove_checkpoints(&to)?;
+        rename(&from, &to).map_err(Error::write("renaming", &from))?;
     }
     let [from, to] = [trial, out].map(|folder| folder.join(LOG));
-    if Standing::of(&from) == Standing::File {
-        rename(&from, &to).map_err(Error::writing("renaming", &from))?;
+    if EntryType::at(&from) == EntryType::File {
+        rename(&from, &to).map_err(Error::write("renaming", &from))?;
     }
     Ok(())
 }

@@ -2,23 +2,23 @@
 
 use super::TuneBudget;
 use super::candidates::Candidates;
-use super::choice::Comparison;
+use super::early_stopping::early_stop_epoch;
 use super::log::TrialLog;
-use super::race::hopeless_after;
+use super::loss_comparison::LossComparison;
 use crate::blend::Blend;
 use crate::inference;
-use crate::lang::wording::count;
+use crate::lang::wording::format_count;
 use crate::lang::{Lang, lang};
-use crate::model_folder::{TUNE, clear};
+use crate::model_folder::{TUNE, remove_work_folder};
 use crate::models::Classifier;
-use crate::train::adjust::Adjusted;
-use crate::train::classifier_task::Classify;
-use crate::train::identity::RunIdentity;
-use crate::train::names::label;
-use crate::train::network::Network;
+use crate::train::classifier_network::ClassifierNetwork;
+use crate::train::classifier_task::ClassifierTask;
+use crate::train::display_names::topic_label;
 use crate::train::run::run;
-use crate::train::tuned::{Trial, Tuned};
-use crate::train::{Event, Plan, TrainOptions, TrainingData, ngrams};
+use crate::train::run_identity::RunIdentity;
+use crate::train::setting_overrides::SettingOverrides;
+use crate::train::tuning_report::{Trial, TuningReport};
+use crate::train::{Plan, TrainEvent, TrainOptions, TrainingData, ngrams};
 use crate::{Error, Result, tr};
 use chumoku_nn::probability::log_softmax;
 use sha2::{Digest, Sha256};
@@ -32,8 +32,8 @@ use std::time::{Duration, Instant};
 type LogP = Vec<Vec<f32>>;
 
 /// The best settings so far.
-struct Best {
-    set: Adjusted,
+struct BestTrial {
+    set: SettingOverrides,
     /// The trial whose folder has the network.
     network_trial: u64,
     /// The C of the n-gram model.
@@ -56,28 +56,28 @@ pub(super) struct Search<'a> {
     log: TrialLog,
     /// Trials that have been gone through.
     done: usize,
-    best: Best,
+    best: BestTrial,
 }
 
 /// Why a trial came to no end.
-enum Ending {
+enum TrialFailure {
     /// The time is over.
-    Late,
+    OutOfTime,
     Failed(Error),
 }
 
-impl From<Error> for Ending {
+impl From<Error> for TrialFailure {
     fn from(error: Error) -> Self {
-        Ending::Failed(error)
+        TrialFailure::Failed(error)
     }
 }
 
 /// Hands on what takes a while, and neither what is said of a run nor its steps: a trial is told in one line.
-pub(super) fn pass_on(event: Event<'_>, observe: &mut dyn FnMut(Event<'_>)) {
+pub(super) fn forward_progress(event: TrainEvent<'_>, observe: &mut dyn FnMut(TrainEvent<'_>)) {
     match event {
-        Event::Working(..) => observe(event),
-        Event::Evaluated { epoch, .. } => {
-            observe(Event::Working(label("tune"), tr!("epoch {epoch}", "エポック {epoch}")));
+        TrainEvent::Progress(..) => observe(event),
+        TrainEvent::Evaluated { epoch, .. } => {
+            observe(TrainEvent::Progress(topic_label("tune"), tr!("epoch {epoch}", "エポック {epoch}")));
         }
         _ => {}
     }
@@ -98,7 +98,7 @@ impl<'a> Search<'a> {
     ) -> Result<Self> {
         let folder = out.join(TUNE);
         if !options.resume {
-            clear(&folder)?;
+            remove_work_folder(&folder)?;
         }
         // What does not change results is left out: whoever goes on may watch another text. Of a pretrained model its weights
         // count, and not its name.
@@ -111,7 +111,7 @@ impl<'a> Search<'a> {
         };
         let version = env!("CARGO_PKG_VERSION");
         let weights = options.from.as_deref().map(sha256_of_weights).transpose()?.unwrap_or_default();
-        let rows = data.fingerprint_of_run();
+        let rows = data.run_fingerprint();
         let fingerprint = format!("{version} {has_network} {of_results:?} {weights} {rows}");
         let identity = RunIdentity::new(crate::checksum::hex(Sha256::digest(fingerprint)));
         let identity = identity.with_data(&rows).with_start(&weights).with("version", version);
@@ -122,24 +122,24 @@ impl<'a> Search<'a> {
             .with("precision", options.precision.name())
             .with("settings", &options.set);
         let log = TrialLog::open(&folder, out, options.resume, identity)?;
-        fs::create_dir_all(&folder).map_err(Error::writing("creating", &folder))?;
-        let weights = options.class_weights.as_ref().map(|weights| weights.of(data)).transpose()?;
-        let best = Best { set: options.set.clone(), network_trial: 0, c: 0.0, ngrams: None, network: None };
+        fs::create_dir_all(&folder).map_err(Error::write("creating", &folder))?;
+        let weights = options.class_weights.as_ref().map(|weights| weights.for_data(data)).transpose()?;
+        let best = BestTrial { set: options.set.clone(), network_trial: 0, c: 0.0, ngrams: None, network: None };
         let options = TrainOptions { watch: None, ..options.clone() };
         Ok(Search { data, options, folder, has_network, stop, weights, log, done: 0, best })
     }
 
     /// Tries settings until the time or the number of trials is over.
-    pub(super) fn run(&mut self, budget: TuneBudget, observe: &mut dyn FnMut(Event<'_>)) -> Result<()> {
+    pub(super) fn run(&mut self, budget: TuneBudget, observe: &mut dyn FnMut(TrainEvent<'_>)) -> Result<()> {
         let began = Instant::now();
         let before: f64 = self.log.trials.iter().map(|trial| trial.seconds_ngrams + trial.seconds_network).sum();
         let plan = match self.has_network {
-            true => Some(Network::new(self.data, &self.with(&self.options.set, true))?.plan),
+            true => Some(ClassifierNetwork::new(self.data, &self.with(&self.options.set, true))?.plan),
             false => None,
         };
         let given = self.options.set.clone();
         let mut candidates = Candidates::new(self.data, &self.options, plan.clone());
-        self.introduce(budget, observe);
+        self.report_start(budget, observe);
         loop {
             let number = self.done as u64;
             if matches!(budget, TuneBudget::Trials(most) if number >= most) {
@@ -151,52 +151,52 @@ impl<'a> Search<'a> {
             };
             let Some((set, is_drawn)) = next else {
                 let text = tr!("there is nothing left to try", "試す設定がなくなりました");
-                observe(Event::Said(label("tune"), text));
+                observe(TrainEvent::Message(topic_label("tune"), text));
                 break;
             };
             let trial = match self.log.trials.get(self.done) {
-                Some(trial) if trial.set != set.to_string() => return Err(self.another_search()),
+                Some(trial) if trial.set != set.to_string() => return Err(self.other_search_error()),
                 Some(trial) => trial.clone(),
                 None => {
                     let left = match budget {
                         TuneBudget::Trials(_) => None,
                         TuneBudget::Time(time) => {
                             let spent = before + began.elapsed().as_secs_f64();
-                            Some(time.as_secs_f64() - spent - self.reserve(plan.as_ref()))
+                            Some(time.as_secs_f64() - spent - self.seconds_after_search(plan.as_ref()))
                         }
                     };
-                    match self.try_out((&set, is_drawn), left.filter(|_| number > 0), observe) {
+                    match self.run_trial((&set, is_drawn), left.filter(|_| number > 0), observe) {
                         Ok((trial, halves)) => {
                             self.log.add(trial.clone())?;
-                            self.take(&trial, &set, halves)?;
-                            self.tell(&trial, observe);
+                            self.accept_trial(&trial, &set, halves)?;
+                            self.report_trial(&trial, observe);
                             continue;
                         }
-                        Err(Ending::Late) => {
+                        Err(TrialFailure::OutOfTime) => {
                             let text = tr!(
                                 "the time does not suffice for another trial; --tune {number} gives the same",
                                 "次の試行には時間が足りません。--tune {number} で同じ結果が得られます"
                             );
-                            observe(Event::Said(label("tune"), text));
+                            observe(TrainEvent::Message(topic_label("tune"), text));
                             break;
                         }
-                        Err(Ending::Failed(error)) if error.is_interrupted() => return Err(Error::Interrupted),
-                        Err(Ending::Failed(error)) => return Err(error),
+                        Err(TrialFailure::Failed(error)) if error.is_interrupted() => return Err(Error::Interrupted),
+                        Err(TrialFailure::Failed(error)) => return Err(error),
                     }
                 }
             };
-            self.take(&trial, &set, None)?;
-            self.tell(&trial, observe);
+            self.accept_trial(&trial, &set, None)?;
+            self.report_trial(&trial, observe);
         }
         Ok(())
     }
 
     /// Says what is to come.
-    fn introduce(&self, budget: TuneBudget, observe: &mut dyn FnMut(Event<'_>)) {
+    fn report_start(&self, budget: TuneBudget, observe: &mut dyn FnMut(TrainEvent<'_>)) {
         let (rows, known) = (self.data.valid.len(), self.log.trials.len());
         let how_long = match budget {
             TuneBudget::Trials(most) => {
-                let trials = count(most, "trial");
+                let trials = format_count(most, "trial");
                 tr!("{trials}", "試行 {most} 回")
             }
             TuneBudget::Time(time) => tr!("for {} s", "{} 秒間", time.as_secs()),
@@ -206,21 +206,21 @@ impl<'a> Search<'a> {
              the error, twice the error where drawn at random",
             "{how_long}。検証データ {rows} 行の対数損失で比べ、標準誤差（無作為な設定ではその 2 倍）より大きく改善したものを採用します"
         );
-        observe(Event::Said(label("tune"), text));
+        observe(TrainEvent::Message(topic_label("tune"), text));
         if known > 0 {
-            let trials = count(known as u64, "trial");
+            let trials = format_count(known as u64, "trial");
             let text = tr!("{trials} known already", "{known} 回の試行は済んでいます");
-            observe(Event::Said(label("note"), text));
+            observe(TrainEvent::Message(topic_label("note"), text));
         }
     }
 
     /// Tells of a trial.
-    fn tell(&self, trial: &Trial, observe: &mut dyn FnMut(Event<'_>)) {
+    fn report_trial(&self, trial: &Trial, observe: &mut dyn FnMut(TrainEvent<'_>)) {
         const ROOM: usize = 68;
         let Trial { trial: number, log_loss, given_up, accuracy, gain, standard_error, kept, changed, .. } = trial;
         if *number == 0 {
             let heads = tr!("  n  log-loss accuracy     gain ±error", "  n  対数損失   正解率     改善 ±標準誤差");
-            observe(Event::Said(label("trial"), heads));
+            observe(TrainEvent::Message(topic_label("trial"), heads));
         }
         let mut text = match log_loss {
             Some(loss) => format!("{number:>3} {loss:>9.4} {:>6.1} %", 100.0 * accuracy),
@@ -249,10 +249,10 @@ impl<'a> Search<'a> {
             text += if is_short { "  " } else { "\n               " };
             text += changed;
         }
-        observe(Event::Said(label("trial"), text));
+        observe(TrainEvent::Message(topic_label("trial"), text));
     }
 
-    fn another_search(&self) -> Error {
+    fn other_search_error(&self) -> Error {
         Error::Output {
             path: self.folder.clone(),
             problem: tr!(
@@ -263,7 +263,7 @@ impl<'a> Search<'a> {
     }
 
     /// The options with these settings.
-    fn with(&self, set: &Adjusted, resume: bool) -> TrainOptions {
+    fn with(&self, set: &SettingOverrides, resume: bool) -> TrainOptions {
         TrainOptions { set: set.clone(), resume, folds: None, crew: None, ..self.options.clone() }
     }
 
@@ -283,14 +283,14 @@ impl<'a> Search<'a> {
     }
 
     /// Whether fewer trials were asked for than are known.
-    pub(super) fn is_shortened(&self) -> bool {
+    pub(super) fn has_unused_trials(&self) -> bool {
         self.done < self.log.trials.len()
     }
 
     /// The folder of a trial's run, made if need be.
     pub(super) fn folder_of(&self, trial: u64) -> Result<PathBuf> {
         let folder = self.folder.join(format!("trial-{trial:04}"));
-        fs::create_dir_all(&folder).map_err(Error::writing("creating", &folder))?;
+        fs::create_dir_all(&folder).map_err(Error::write("creating", &folder))?;
         Ok(folder)
     }
 
@@ -300,8 +300,8 @@ impl<'a> Search<'a> {
     }
 
     /// What is told of the search, with the answers of the settings that it began with, if others were taken.
-    pub(super) fn tuned(&self, defaults: Option<super::Judged>) -> Tuned {
-        Tuned {
+    pub(super) fn tuning_report(&self, defaults: Option<super::ScoredAnswers>) -> TuningReport {
+        TuningReport {
             trials: self.log.trials[..self.done].to_vec(),
             set: self.best.set.to_string(),
             rows: self.data.valid.len(),
@@ -312,42 +312,42 @@ impl<'a> Search<'a> {
 
     /// Seconds that are needed once the search is over: the n-gram model is trained twice for each of the two models that the
     /// test rows are read with.
-    fn reserve(&self, plan: Option<&Plan>) -> f64 {
+    fn seconds_after_search(&self, plan: Option<&Plan>) -> f64 {
         let Some(first) = self.log.trials.first() else { return 0.0 };
         let epochs = plan.map_or(1, |plan| plan.settings.epochs.max(1)) as f64;
         4.0 * first.seconds_ngrams + first.seconds_network / epochs
     }
 
     /// Goes on from a trial, whose halves' answers may be known.
-    fn take(&mut self, trial: &Trial, set: &Adjusted, halves: Option<[LogP; 2]>) -> Result<()> {
+    fn accept_trial(&mut self, trial: &Trial, set: &SettingOverrides, halves: Option<[LogP; 2]>) -> Result<()> {
         self.done += 1;
-        let changed = trial.trial == 0 || set.half(false) != self.best.set.half(false);
+        let changed = trial.trial == 0 || set.for_member(false) != self.best.set.for_member(false);
         let old = self.best.network_trial;
         if trial.kept {
             let network_trial = if changed { trial.trial } else { old };
             let [ngrams, network] = halves.map_or([None, None], |halves| halves.map(Some));
-            self.best = Best { set: set.clone(), network_trial, c: trial.c, ngrams, network };
+            self.best = BestTrial { set: set.clone(), network_trial, c: trial.c, ngrams, network };
         }
         // The runs of two trials are needed again: of the first, and of the best.
         let useless = if trial.kept { old } else { trial.trial };
         if changed && useless > 0 && useless != self.best.network_trial {
-            clear(&self.folder.join(format!("trial-{useless:04}")))?;
+            remove_work_folder(&self.folder.join(format!("trial-{useless:04}")))?;
         }
         Ok(())
     }
 
     /// Tries settings, drawn or of the list, in the time that is `left`.
-    fn try_out(
+    fn run_trial(
         &mut self,
-        (set, is_drawn): (&Adjusted, bool),
+        (set, is_drawn): (&SettingOverrides, bool),
         left: Option<f64>,
-        observe: &mut dyn FnMut(Event<'_>),
-    ) -> Result<(Trial, Option<[LogP; 2]>), Ending> {
+        observe: &mut dyn FnMut(TrainEvent<'_>),
+    ) -> Result<(Trial, Option<[LogP; 2]>), TrialFailure> {
         let trials = &self.log.trials;
         let number = trials.len() as u64;
         let is_first = number == 0;
         let [other_ngrams, other_network] =
-            [true, false].map(|half| is_first || set.half(half) != self.best.set.half(half));
+            [true, false].map(|half| is_first || set.for_member(half) != self.best.set.for_member(half));
         let other_network = other_network && self.has_network;
         let known: Vec<f64> =
             trials.iter().map(|trial| trial.seconds_ngrams).filter(|&seconds| seconds > 0.0).collect();
@@ -365,31 +365,31 @@ impl<'a> Search<'a> {
             .fold([0.0; 2], |sums: [f64; 2], trial| [sums[0] + trial.seconds_network, sums[1] + trial.work]);
         expected += work * if done > 0.0 { seconds / done } else { 0.0 };
         if left.is_some_and(|left| expected > left) {
-            return Err(Ending::Late);
+            return Err(TrialFailure::OutOfTime);
         }
-        self.know_best(observe)?;
+        self.load_best_predictions(observe)?;
 
         let limit = left.map(|left| Instant::now() + Duration::from_secs_f64(left.max(0.0)));
         let is_late = || limit.is_some_and(|limit| Instant::now() >= limit);
         let halt = AtomicBool::new(false);
         let stop = self.stop;
-        let changed = set.beyond(&self.best.set).to_string();
-        let mut shown = |event: Event<'_>| {
+        let changed = set.differences_from(&self.best.set).to_string();
+        let mut observe_trial = |event: TrainEvent<'_>| {
             if stop.load(Ordering::Relaxed) || is_late() {
                 halt.store(true, Ordering::Relaxed);
             }
             let detail = match event {
-                Event::Working(_, text) => text,
-                Event::Evaluated { epoch, .. } => tr!("epoch {epoch}", "エポック {epoch}"),
+                TrainEvent::Progress(_, text) => text,
+                TrainEvent::Evaluated { epoch, .. } => tr!("epoch {epoch}", "エポック {epoch}"),
                 _ => return,
             };
             let text = tr!("{number}: {changed}  {detail}", "{number}: {changed}  {detail}");
-            observe(Event::Working(label("trial"), text));
+            observe(TrainEvent::Progress(topic_label("trial"), text));
         };
         // What was stopped is late unless the caller stopped it.
         let ended = |error: Error| match error.is_interrupted() && !stop.load(Ordering::Relaxed) {
-            true => Ending::Late,
-            false => Ending::Failed(error),
+            true => TrialFailure::OutOfTime,
+            false => TrialFailure::Failed(error),
         };
 
         let mut trial = Trial {
@@ -413,7 +413,7 @@ impl<'a> Search<'a> {
         let start = Instant::now();
         let ngrams = match other_ngrams {
             true => {
-                let (found, c) = self.ngrams(set, &halt, &mut shown).map_err(ended)?;
+                let (found, c) = self.ngrams(set, &halt, &mut observe_trial).map_err(ended)?;
                 (trial.c, trial.seconds_ngrams) = (c, rounded(start.elapsed().as_secs_f64()));
                 found
             }
@@ -425,10 +425,10 @@ impl<'a> Search<'a> {
                 let folder = self.folder_of(number)?;
                 let rival = (!is_first).then(|| self.folder_of_network());
                 let given_up =
-                    || rival.as_ref().and_then(|rival| hopeless_after(&folder, rival, self.data.valid.len()));
-                let mut raced = |event: Event<'_>| {
-                    let is_evaluated = matches!(event, Event::Evaluated { .. });
-                    shown(event);
+                    || rival.as_ref().and_then(|rival| early_stop_epoch(&folder, rival, self.data.valid.len()));
+                let mut raced = |event: TrainEvent<'_>| {
+                    let is_evaluated = matches!(event, TrainEvent::Evaluated { .. });
+                    observe_trial(event);
                     if is_evaluated && given_up().is_some() {
                         halt.store(true, Ordering::Relaxed);
                     }
@@ -447,8 +447,8 @@ impl<'a> Search<'a> {
                     }
                     Err(error) => {
                         let ending = ended(error);
-                        if matches!(ending, Ending::Late) {
-                            clear(&folder)?;
+                        if matches!(ending, TrialFailure::OutOfTime) {
+                            remove_work_folder(&folder)?;
                         }
                         return Err(ending);
                     }
@@ -461,12 +461,12 @@ impl<'a> Search<'a> {
         let (losses, accuracy) = self.losses(&network, &ngrams);
         let log_loss = losses.iter().sum::<f64>() / losses.len().max(1) as f64;
         let comparison = match is_first {
-            true => Comparison { gain: 0.0, standard_error: 0.0 },
+            true => LossComparison { gain: 0.0, standard_error: 0.0 },
             false => {
                 let empty = LogP::new();
                 let [network, ngrams] =
                     [&self.best.network, &self.best.ngrams].map(|half| half.as_ref().unwrap_or(&empty));
-                Comparison::of(&self.losses(network, ngrams).0, &losses)
+                LossComparison::new(&self.losses(network, ngrams).0, &losses)
             }
         };
         trial.log_loss = Some(rounded(log_loss));
@@ -477,11 +477,11 @@ impl<'a> Search<'a> {
     }
 
     /// Makes sure that the answers of the best settings are known.
-    fn know_best(&mut self, observe: &mut dyn FnMut(Event<'_>)) -> Result<()> {
+    fn load_best_predictions(&mut self, observe: &mut dyn FnMut(TrainEvent<'_>)) -> Result<()> {
         if self.done == 0 {
             return Ok(());
         }
-        let mut quiet = |event: Event<'_>| pass_on(event, observe);
+        let mut quiet = |event: TrainEvent<'_>| forward_progress(event, observe);
         if self.best.ngrams.is_none() {
             self.best.ngrams = Some(self.ngrams(&self.best.set, self.stop, &mut quiet)?.0);
         }
@@ -496,16 +496,21 @@ impl<'a> Search<'a> {
     }
 
     /// The n-gram model of these settings: its answers, and its C.
-    fn ngrams(&self, set: &Adjusted, stop: &AtomicBool, observe: &mut dyn FnMut(Event<'_>)) -> Result<(LogP, f64)> {
-        let settings = (&set.ngrams(self.data), self.weights.as_deref());
-        let chosen = ngrams::model_of(self.data, settings, stop, observe)?.0;
-        let logits = chosen.logits_of(&self.data.valid.texts());
+    fn ngrams(
+        &self,
+        set: &SettingOverrides,
+        stop: &AtomicBool,
+        observe: &mut dyn FnMut(TrainEvent<'_>),
+    ) -> Result<(LogP, f64)> {
+        let settings = (&set.ngram_config(self.data), self.weights.as_deref());
+        let chosen = ngrams::train_on_rows(self.data, settings, stop, observe)?.0;
+        let logits = chosen.logits_batch(&self.data.valid.texts());
         let c = chosen.report().map_or(0.0, |report| f64::from(report.c));
         Ok((logits.chunks_exact(self.data.labels.len()).map(log_softmax).collect(), c))
     }
 
-    fn prepare(&self, set: &Adjusted) -> Result<(Network, Classifier)> {
-        let network = Network::new(self.data, &self.with(set, true))?;
+    fn prepare(&self, set: &SettingOverrides) -> Result<(ClassifierNetwork, Classifier)> {
+        let network = ClassifierNetwork::new(self.data, &self.with(set, true))?;
         let model = Classifier::new(network.plan.model.clone())?;
         Ok((network, model))
     }
@@ -513,19 +518,22 @@ impl<'a> Search<'a> {
     /// Trains the network of these settings in a folder, or goes on with it there: its answers.
     fn network(
         &self,
-        (network, model): &(Network, Classifier),
-        set: &Adjusted,
+        (network, model): &(ClassifierNetwork, Classifier),
+        set: &SettingOverrides,
         (folder, stop): (&Path, &AtomicBool),
-        observe: &mut dyn FnMut(Event<'_>),
+        observe: &mut dyn FnMut(TrainEvent<'_>),
     ) -> Result<LogP> {
-        let task = Classify::new(self.data, network, model)?;
+        let task = ClassifierTask::new(self.data, network, model)?;
         let ended = run(&task, &self.with(set, true), None, folder, stop, observe)?;
         if ended.interrupted {
             return Err(Error::Interrupted);
         }
-        let framed = inference::Framed { frame: network.tokenizer.frame(), most: network.plan.max_tokens() };
+        let framed = inference::InputFraming {
+            frame: network.tokenizer.special_tokens(),
+            max_tokens: network.plan.max_tokens(),
+        };
         let rows = network.tokenizer.encode_all(&self.data.valid.texts())?;
-        let logits = inference::logits(model, &ended.params().thaw(), framed, &rows)?;
+        let logits = inference::logits(model, &ended.params().unfreeze(), framed, &rows)?;
         Ok(logits.rows().into_iter().map(|row| log_softmax(&row.to_vec())).collect())
     }
 
@@ -573,7 +581,7 @@ fn sha256_of_weights(folder: &Path) -> Result<String> {
 }
 
 /// Multiply–adds of all epochs of a network, about.
-fn work_of(network: &Network) -> f64 {
+fn work_of(network: &ClassifierNetwork) -> f64 {
     let most = network.plan.max_tokens();
     let of_row = |row: &Vec<u32>| network.plan.model.multiply_adds(1.0 + row.len().min(most) as f64);
     network.plan.settings.epochs as f64 * network.rows.iter().map(of_row).sum::<f64>()

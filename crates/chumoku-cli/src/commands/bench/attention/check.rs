@@ -1,34 +1,34 @@
 //! Checks samples of an answer against double precision, few enough to be quick at any length.
 
-use super::{GradientsOf, Problem, Results, array};
+use super::{BenchGradients, BenchResults, BenchShape, nan_array};
 use crate::commands::bench::deviation::Deviation;
 use anyhow::Result;
 use chumoku_kernels::reference::attention_keys;
-use chumoku_kernels::{Attention, Element, Heads, HeadsMut, Philox, Precision, Saved, reference};
+use chumoku_kernels::{Attention, BackwardInputs, Element, Heads, HeadsMut, Philox, Precision, reference};
 use rayon::prelude::*;
 
 /// Multiplications that checking rows of the output may take.
-const WORK: usize = 1 << 28;
+const MAX_MULTIPLICATIONS: usize = 1 << 28;
 
 /// Checks sampled rows of the output and, with a backward pass, of the gradients. The worst of them counts.
-pub(super) fn attention<T>(p: &Problem, inputs: [&[T]; 3], results: &Results<T>) -> Result<Deviation>
+pub(super) fn check_samples<T>(p: &BenchShape, inputs: [&[T]; 3], results: &BenchResults<T>) -> Result<Deviation>
 where
     T: Element<Sum = f32>,
 {
     let attention = p.attention(inputs, Precision::Highest)?;
     let row_work = p.keys.saturating_mul(p.dim.saturating_add(p.value_dim)).max(1);
-    let rows = sample((WORK / row_work).clamp(16, 256));
+    let rows = sample((MAX_MULTIPLICATIONS / row_work).clamp(16, 256));
     let rows: Vec<_> = rows.map(|random| [random(p.batch), random(p.heads), random(p.length)]).collect();
     let output = Heads::bhld(&results.output, p.output_shape())?;
     let of_output = deviation(&rows, output, |[s, h, i]| reference::attention_row(&attention, s, h, i).output);
     let Some(g) = &results.gradients else { return Ok(of_output) };
     let d_output = Heads::bhld(&g.d_output, p.output_shape())?;
-    let saved = Saved { output, log_sum_exp: &[], d_output, d_log_sum_exp: None };
+    let saved = BackwardInputs { output, log_sum_exp: &[], d_output, d_log_sum_exp: None };
     let of_queries = deviation(&rows, Heads::bhld(&g.d_query, p.query_shape())?, |[s, h, i]| {
         reference::attention_row_backward(&attention, saved, s, h, i).d_query
     });
     let [of_keys, of_values] = key_gradients(p, inputs, g)?;
-    Ok([of_queries, of_keys, of_values].into_iter().fold(of_output, Deviation::or_worse))
+    Ok([of_queries, of_keys, of_values].into_iter().fold(of_output, Deviation::worse))
 }
 
 /// The deviation of these rows, each of a sequence, a head and a place.
@@ -38,14 +38,18 @@ fn deviation<T: Element>(
     expected: impl Fn([usize; 3]) -> Vec<f64> + Sync,
 ) -> Deviation {
     let of_row = |&[s, h, i]: &[usize; 3]| Deviation::of(doubles(found.row(s, h, i)), &expected([s, h, i]));
-    rows.par_iter().map(of_row).reduce(Deviation::default, Deviation::and)
+    rows.par_iter().map(of_row).reduce(Deviation::default, Deviation::merge)
 }
 
 /// Checks the gradients of sampled keys and values of one head. Each sums over all queries, so it takes their
 /// log-sum-exp and outputs from a forward pass of that head in f32, at the highest precision.
-fn key_gradients<T: Element<Sum = f32>>(p: &Problem, inputs: [&[T]; 3], g: &GradientsOf<T>) -> Result<[Deviation; 2]> {
+fn key_gradients<T: Element<Sum = f32>>(
+    p: &BenchShape,
+    inputs: [&[T]; 3],
+    g: &BenchGradients<T>,
+) -> Result<[Deviation; 2]> {
     let group = p.heads / p.kv_heads;
-    let one = Problem { batch: 1, heads: group, kv_heads: 1, ..*p };
+    let one = BenchShape { batch: 1, heads: group, kv_heads: 1, ..*p };
     // The last of all heads of keys, and the queries that read it.
     let last = |numbers: &[T], shape: [usize; 4]| -> Vec<f32> {
         let count: usize = shape.iter().product();
@@ -55,8 +59,8 @@ fn key_gradients<T: Element<Sum = f32>>(p: &Problem, inputs: [&[T]; 3], g: &Grad
         [last(inputs[0], one.query_shape()), last(inputs[1], one.key_shape()), last(inputs[2], one.value_shape())];
     let d_output = last(&g.d_output, one.output_shape());
     let attention: Attention<'_, f32> = one.attention([&query, &key, &value], Precision::Highest)?;
-    let mut output = array::<f32>(d_output.len())?;
-    let mut log_sum_exp = array::<f32>(group * p.length)?;
+    let mut output = nan_array::<f32>(d_output.len())?;
+    let mut log_sum_exp = nan_array::<f32>(group * p.length)?;
     attention.forward_with_log_sum_exp(HeadsMut::bhld(&mut output, one.output_shape())?, &mut log_sum_exp)?;
 
     let scale = 1.0 / (p.dim as f64).sqrt();
@@ -77,7 +81,7 @@ fn key_gradients<T: Element<Sum = f32>>(p: &Problem, inputs: [&[T]; 3], g: &Grad
         };
         [of(&g.d_key, &d_key), of(&g.d_value, &d_value)]
     };
-    let sum = |[a, b]: [Deviation; 2], [c, d]: [Deviation; 2]| [a.and(c), b.and(d)];
+    let sum = |[a, b]: [Deviation; 2], [c, d]: [Deviation; 2]| [a.merge(c), b.merge(d)];
     Ok(sample(32).map(|random| of_key(random(p.keys))).reduce(Default::default, sum))
 }
 

@@ -1,0 +1,155 @@
+//! `chumoku explain` of a tagger: why each span is marked, by words and by features.
+
+use super::model::ExplainProgress;
+use super::{attention_flag, layer_and_head, rows};
+use crate::args::{ExplainArgs, ExplainView};
+use crate::commands::pictures::{FigureOutputs, terminal_options};
+use crate::commands::row_output::{AnswerFormat, RowAnswers};
+use crate::commands::stream::stream;
+use crate::commands::{columns, load, model_name, read_options};
+use crate::{ExitCode, UsageError};
+use chumoku::data::{is_conll, load_spans};
+use chumoku::explain::{TaggedText, shorten_numbers};
+use chumoku::nn::EncoderConfig;
+use chumoku::{ModelKind, TextTagger, tr};
+use chumoku_view::{Figure, Lang, render_tagged, tagged_figure, tagged_to_html};
+use serde_json::{Map, Value};
+use std::io::{Write, stdout};
+use std::path::Path;
+
+/// Strongest features of a span that are given row by row.
+const MAX_FEATURES: usize = 20;
+
+/// Whether every flag is one for a tagger, with attention or without.
+fn check(args: &ExplainArgs, has_attention: bool) -> anyhow::Result<()> {
+    let others = [
+        ("--target", args.target.is_some()),
+        ("--view curves", args.view == Some(ExplainView::Curves)),
+        ("--without", !args.without.is_empty()),
+        ("--compare-text, --compare-head, --compare-model", args.compares()),
+    ];
+    let other = others.into_iter().find(|(_, is_given)| *is_given).map(|(flag, _)| flag);
+    if let Some(flag) = other {
+        let problem = tr!(
+            "{flag}: not for a tagger; of that the effects of words and features on its spans are shown, and with a network its \
+             attention; leave it out",
+            "{flag}: 単語にラベルを付けるモデルでは使えません。示すのは、語と特徴がスパンに与える影響と、ネットワークがあればそのアテンションです。\
+             指定を外してください"
+        );
+        return Err(UsageError(problem).into());
+    }
+    if let (Some(flag), false) = (attention_flag(args), has_attention) {
+        let problem = tr!(
+            "{flag}: this tagger is a random field alone and has no attention; one that was trained with --from has. Leave {flag} out",
+            "{flag}: このモデルは条件付き確率場だけで、アテンションがありません。--from で学習したモデルにはあります。{flag} を外してください"
+        );
+        return Err(UsageError(problem).into());
+    }
+    columns::required_columns(&[], &args.set)?;
+    Ok(())
+}
+
+/// The model, and the layer and head to show of its network, if it has one.
+pub(super) fn load_checked(args: &ExplainArgs) -> anyhow::Result<(&'static TextTagger, Option<[usize; 2]>)> {
+    let model = load::tagger(&args.model, args.precision)?;
+    check(args, model.has_network())?;
+    let encoder = model.config().network.as_ref().map(|network| &network.model.encoder.encoder);
+    let place = |encoder: &EncoderConfig| {
+        layer_and_head(args, [encoder.num_layers, encoder.num_heads], [encoder.num_layers, 1])
+    };
+    Ok((model, encoder.map(place).transpose()?))
+}
+
+/// The picture that is asked for: of attention, or of the effects of words.
+pub(super) fn picture(
+    args: &ExplainArgs,
+    (model, place): (&TextTagger, Option<[usize; 2]>),
+    text: &str,
+    lang: Lang,
+) -> anyhow::Result<Figure> {
+    let name = model_name(&args.model);
+    match place.filter(|_| args.view.is_some_and(ExplainView::shows_attention)) {
+        Some(place) => {
+            let attention = model.attention(text, &name)?.expect("a network has attention");
+            super::figure(args, &attention, place, lang)
+        }
+        None => Ok(tagged_figure(&model.explain(text, &name, args.span.as_ref(), &mut |_, _| {})?, lang)),
+    }
+}
+
+/// That a span is asked of a model that marks none.
+pub(super) fn no_spans(kind: ModelKind) -> UsageError {
+    UsageError(tr!(
+        "--span: for a tagger, which marks spans in texts; this model is {}; leave it out",
+        "--span: テキストの中のスパンを示すモデルで使えます。このモデルは{}です。指定を外してください",
+        kind.describe()
+    ))
+}
+
+pub(super) fn run(args: &ExplainArgs, text: &str, lang: Lang) -> anyhow::Result<ExitCode> {
+    let (model, place) = load_checked(args)?;
+    let (mut progress, name) = (ExplainProgress::new(), model_name(&args.model));
+    let tagged = model.explain(text, &name, args.span.as_ref(), &mut |done, all| progress.show(done, all))?;
+    let figure = match args.view.is_some_and(ExplainView::shows_attention) {
+        true => picture(args, (model, place), text, lang)?,
+        false => tagged_figure(&tagged, lang),
+    };
+    let shown_text = match args.view {
+        Some(_) => figure.to_text(&terminal_options(lang)),
+        None => render_tagged(&tagged, &terminal_options(lang)),
+    };
+    let shown = FigureOutputs { html: args.html.as_ref(), json: args.json.as_ref(), text: Some(shown_text) };
+    let page = || {
+        let attention = model.attention(text, &name)?;
+        Ok(tagged_to_html(&tagged, attention.as_ref().zip(place), lang))
+    };
+    shown.write_all(&args.pictures, &figure, page, || {
+        shorten_numbers(serde_json::to_value(&tagged).expect("plain data"))
+    })
+}
+
+/// An object for each row of a file on standard output, in their order.
+pub(super) fn explain_rows(args: &ExplainArgs, input: &Path) -> anyhow::Result<ExitCode> {
+    rows::check(args)?;
+    let (model, _) = load_checked(args)?;
+    let name = model_name(&args.model);
+    // What comes through a pipe can be read once, and has a text a line or row.
+    let options = read_options(&args.reading, false)?;
+    if input.is_file() && is_conll(input, &options)? {
+        let mut out = stdout().lock();
+        for row in load_spans(input, &options)?.examples {
+            writeln!(out, "{}", object(model.explain_row(&row, &name, &mut |_, _| {})?))?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let answering = row_answers(model, name);
+    stream(rows::open_rows(&args.reading, input, false)?, answering.form, false, answering.answer)
+}
+
+/// How rows are explained.
+pub(super) fn row_explainer(args: &ExplainArgs) -> anyhow::Result<RowAnswers<'static>> {
+    rows::check(args)?;
+    let (model, _) = load_checked(args)?;
+    Ok(row_answers(model, model_name(&args.model)))
+}
+
+fn row_answers(model: &'static TextTagger, name: String) -> RowAnswers<'static> {
+    let unanswered = Map::from_iter([("spans".to_owned(), Value::Null)]);
+    let answer = move |texts: &[&str]| {
+        let one = |text: &&str| Ok(vec![object(model.explain(text, &name, None, &mut |_, _| {})?)]);
+        texts.iter().map(one).collect()
+    };
+    RowAnswers { form: AnswerFormat::Objects { unanswered }, answer: Box::new(answer) }
+}
+
+/// An explanation without the model's name, which is the same in every row, and with the strongest features of each span.
+fn object(mut tagged: TaggedText) -> Value {
+    let features =
+        tagged.spans.iter_mut().filter_map(|span| span.against.as_mut()).map(|against| &mut against.features);
+    features.for_each(|features| features.truncate(MAX_FEATURES));
+    let mut found = shorten_numbers(serde_json::to_value(&tagged).expect("plain data"));
+    if let Value::Object(found) = &mut found {
+        found.shift_remove("model");
+    }
+    found
+}

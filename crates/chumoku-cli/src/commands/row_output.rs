@@ -1,0 +1,150 @@
+//! The form in which rows are answered.
+
+use crate::UsageError;
+use chumoku::data::{ColumnChoice, DataError, Format, OutputFormat, Record, RecordWriter, TableLayout};
+use chumoku::tr;
+use serde_json::{Map, Value};
+use std::cell::RefCell;
+use std::io::{self, Write};
+use std::rc::Rc;
+
+/// The column of the reason why a row has no answer.
+const ERROR_COLUMN: &str = "error";
+
+/// The form in which rows are answered.
+#[derive(Clone, Debug)]
+pub(super) enum AnswerFormat {
+    /// The rows as they came, with these columns behind theirs.
+    Columns { names: Vec<String>, bom: bool },
+    /// Objects of the command's own; one without an answer has these values.
+    Objects { unanswered: Map<String, Value> },
+}
+
+impl AnswerFormat {
+    pub(super) fn columns(names: &[&str], bom: bool) -> AnswerFormat {
+        AnswerFormat::Columns { names: names.iter().map(|name| (*name).to_owned()).collect(), bom }
+    }
+}
+
+/// What answers texts: for each the values of the columns to add, or the object.
+pub(super) type AnswerFn<'a> = Box<dyn FnMut(&[&str]) -> anyhow::Result<Vec<Vec<Value>>> + Send + 'a>;
+
+/// How rows are answered.
+pub(super) struct RowAnswers<'a> {
+    pub(super) form: AnswerFormat,
+    pub(super) answer: AnswerFn<'a>,
+}
+
+/// Where answers are written.
+pub(super) enum AnswerWriter<W: Write> {
+    Columns {
+        writer: RecordWriter<W>,
+        /// Columns added, that of reasons not counted.
+        added: usize,
+    },
+    Objects {
+        out: W,
+        unanswered: Map<String, Value>,
+        columns: ColumnChoice,
+        /// The names of the input's columns; none where it has only texts.
+        keys: Option<Vec<String>>,
+    },
+}
+
+impl<W: Write> AnswerWriter<W> {
+    pub(super) fn new(
+        out: W,
+        layout: &TableLayout,
+        columns: &ColumnChoice,
+        form: AnswerFormat,
+    ) -> anyhow::Result<Self> {
+        Ok(match form {
+            AnswerFormat::Objects { unanswered } => {
+                let keys = (layout.format != Format::PlainText).then(|| layout.keys());
+                AnswerWriter::Objects { out, unanswered, columns: columns.clone(), keys }
+            }
+            AnswerFormat::Columns { names, bom } => {
+                if bom && matches!(layout.format, Format::JsonLines | Format::Json | Format::Parquet) {
+                    let problem = tr!(
+                        "--bom: the rows are written as JSON, which has no byte order mark; leave it out",
+                        "--bom: 行は JSON で書き出され、JSON に BOM は付きません。--bom を外してください"
+                    );
+                    return Err(UsageError(problem).into());
+                }
+                let form = if bom { OutputFormat::LikeInputWithBom } else { OutputFormat::LikeInput };
+                let all: Vec<&str> = names.iter().map(String::as_str).chain([ERROR_COLUMN]).collect();
+                AnswerWriter::Columns { writer: RecordWriter::new(out, layout, &all, form)?, added: names.len() }
+            }
+        })
+    }
+
+    /// Counts rows that others write: those before the next one.
+    pub(super) fn skip_rows(&mut self, rows: u64) {
+        if let AnswerWriter::Columns { writer, .. } = self {
+            writer.skip_rows(rows);
+        }
+    }
+
+    /// Writes a row with its answer or, without one, with the reason.
+    pub(super) fn write(
+        &mut self,
+        record: &Record,
+        answer: Option<Vec<Value>>,
+        reason: Option<&str>,
+    ) -> Result<(), DataError> {
+        let reason = reason.map_or(Value::Null, Value::from);
+        match self {
+            AnswerWriter::Columns { writer, added } => {
+                let mut values = answer.unwrap_or_else(|| vec![Value::Null; *added]);
+                values.push(reason);
+                writer.write(record, &values)
+            }
+            AnswerWriter::Objects { out, unanswered, columns, keys } => {
+                let mut object = Map::new();
+                match answer.and_then(|mut values| values.pop()) {
+                    Some(Value::Object(answer)) => object = answer,
+                    _ => {
+                        chumoku::answers::insert_text(&mut object, &columns.row_text(record));
+                        object.extend(unanswered.clone());
+                    }
+                }
+                if let Some(keys) = keys {
+                    object.insert("input".into(), record.to_object(keys).into());
+                }
+                if !reason.is_null() {
+                    object.insert(ERROR_COLUMN.into(), reason);
+                }
+                writeln!(out, "{}", Value::Object(object)).map_err(|source| DataError::Write { source })
+            }
+        }
+    }
+
+    pub(super) fn flush(&mut self) -> Result<(), DataError> {
+        match self {
+            AnswerWriter::Columns { writer, .. } => writer.flush(),
+            AnswerWriter::Objects { out, .. } => out.flush().map_err(|source| DataError::Write { source }),
+        }
+    }
+}
+
+/// Bytes that are written, for whoever takes them away.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SharedBuffer(Rc<RefCell<Vec<u8>>>);
+
+impl SharedBuffer {
+    /// What has been written since.
+    pub(super) fn take(&self) -> Vec<u8> {
+        self.0.take()
+    }
+}
+
+impl Write for SharedBuffer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,196 @@
+//! `predict` and `eval` of a tagger.
+
+use super::row_output::{AnswerFormat, RowAnswers};
+use super::shard;
+use super::stream::{CommandInput, stream_shard};
+use super::train::{classify::this_model, tag};
+use super::training_overlap::{load_with_training_texts, report_training_overlap};
+use super::{load, model_name, read_options};
+use crate::args::{EvalArgs, PredictArgs};
+use crate::output::OutputPath;
+use crate::report::paragraph;
+use crate::{ExitCode, UsageError, sanitize};
+use chumoku::answers::{self, tagged_text_json};
+use chumoku::data::{is_conll, load_spans};
+use chumoku::lang::lang;
+use chumoku::{PredictedSpan, TextTagger, tr};
+use chumoku_view::{MAX_SPANNED_TEXTS, spans_to_html};
+use serde_json::{Map, Value, json};
+use std::io::{IsTerminal, Write, stdout};
+use std::path::Path;
+
+/// The model, of flags that are for it.
+fn load_checked(args: &PredictArgs) -> anyhow::Result<&'static TextTagger> {
+    let flags = [
+        ("--top", args.top.is_some()),
+        ("--abstain", args.abstain.is_some()),
+        ("--threshold, --precision-at-least", args.thresholds.is_given()),
+    ];
+    if let Some((flag, _)) = flags.into_iter().find(|(_, is_given)| *is_given) {
+        let problem = tr!(
+            "{flag}: this model marks spans in texts, and gives a text no class; leave it out",
+            "{flag}: このモデルはテキストの中のスパンを示すもので、テキストのクラスは答えません。指定を外してください"
+        );
+        return Err(UsageError(problem).into());
+    }
+    load::tagger(&args.model, args.precision)
+}
+
+/// How rows are answered.
+pub(super) fn row_predictor(args: &PredictArgs) -> anyhow::Result<RowAnswers<'static>> {
+    Ok(row_answers(load_checked(args)?, args, |_, _| {}))
+}
+
+/// The same, of a model whose answers are `seen` too.
+fn row_answers<'a>(
+    model: &'a TextTagger,
+    args: &PredictArgs,
+    mut seen: impl FnMut(&[&str], &[Vec<PredictedSpan>]) + Send + 'a,
+) -> RowAnswers<'a> {
+    let is_json = args.json;
+    let form = match is_json {
+        true => AnswerFormat::Objects { unanswered: Map::from_iter([("spans".to_owned(), Value::Null)]) },
+        false => AnswerFormat::columns(&["spans"], args.bom),
+    };
+    let answer = move |texts: &[&str]| {
+        let found = model.predict(texts)?;
+        seen(texts, &found);
+        let each = texts.iter().zip(&found);
+        Ok(each
+            .map(|(text, spans)| vec![if is_json { tagged_text_json(text, spans) } else { answers::spans_json(spans) }])
+            .collect())
+    };
+    RowAnswers { form, answer: Box::new(answer) }
+}
+
+pub(super) fn predict(args: &PredictArgs) -> anyhow::Result<ExitCode> {
+    let (model, piece) = shard::load_with_shard(args, || load_checked(args))?;
+    let options = read_options(&args.reading, false)?;
+    let mut page =
+        SpanPage { path: args.html.as_ref(), model, name: model_name(&args.model), texts: Vec::new(), total: 0 };
+    // What comes through a pipe can be read once, and has a text a line or row.
+    if let Some(path) = args.input.as_deref().filter(|path| path.is_file())
+        && is_conll(path, &options)?
+    {
+        if piece.is_some() {
+            return Err(cannot_divide_conll(path).into());
+        }
+        // Words that the file has are kept.
+        let rows = load_spans(path, &options)?.examples;
+        let found = model.predict_rows(&rows)?;
+        page.add(rows.iter().map(|row| row.text.as_str()).zip(&found));
+        page.write()?;
+        return print(args, rows.iter().map(|row| row.text.as_str()).zip(found));
+    }
+    let texts = match CommandInput::open("predict", args.input.as_deref(), &args.texts, &args.reading, false)? {
+        CommandInput::Texts(texts) => texts,
+        CommandInput::Rows(source) => {
+            let RowAnswers { form, answer } =
+                row_answers(model, args, |texts, found| page.add(texts.iter().copied().zip(found)));
+            let ended = stream_shard(*source, form, (args.strict, piece), answer)?;
+            page.write()?;
+            return Ok(ended);
+        }
+    };
+    let found = model.predict(&texts)?;
+    page.add(texts.iter().copied().zip(&found));
+    page.write()?;
+    print(args, texts.into_iter().zip(found))
+}
+
+/// That a file of words is to be divided among runs.
+pub(super) fn cannot_divide_conll(path: &Path) -> UsageError {
+    UsageError(tr!(
+        "{}: a file of words and tags (CoNLL) is read as a whole and cannot be divided: give texts, one a line or a row, or use \
+         `chumoku predict` without shards or workers",
+        "{}: 単語とタグのファイル（CoNLL）は全体をまとめて読むので、分割できません。1 行に 1 つのテキストのファイルにするか、\
+         分割もワーカーも使わない `chumoku predict` を使ってください",
+        path.display()
+    ))
+}
+
+/// The page that was asked for, if one was.
+struct SpanPage<'a> {
+    path: Option<&'a OutputPath>,
+    model: &'a TextTagger,
+    name: String,
+    /// Those that the page has.
+    texts: Vec<(String, Vec<PredictedSpan>)>,
+    /// How many there are.
+    total: usize,
+}
+
+impl SpanPage<'_> {
+    fn add<'t>(&mut self, texts: impl Iterator<Item = (&'t str, &'t Vec<PredictedSpan>)>) {
+        if self.path.is_some() {
+            for (text, spans) in texts {
+                self.total += 1;
+                if self.texts.len() < MAX_SPANNED_TEXTS {
+                    self.texts.push((text.to_owned(), spans.clone()));
+                }
+            }
+        }
+    }
+
+    fn write(&self) -> anyhow::Result<()> {
+        let Some(place) = self.path else { return Ok(()) };
+        let page = spans_to_html(&self.name, (&self.texts, self.total), self.model.labels(), lang());
+        Ok(place.write(page)?)
+    }
+}
+
+fn print<'a>(
+    args: &PredictArgs,
+    rows: impl Iterator<Item = (&'a str, Vec<PredictedSpan>)>,
+) -> anyhow::Result<ExitCode> {
+    let mut out = stdout().lock();
+    let has_colour = super::pictures::color_depth(out.is_terminal()) != chumoku_view::ColorDepth::None;
+    for (text, spans) in rows {
+        match args.json {
+            true => writeln!(out, "{}", tagged_text_json(text, &spans))?,
+            false => writeln!(out, "{}", mark_spans(text, &spans, has_colour))?,
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The text with its spans in brackets, or in bold, each with its kind behind it.
+fn mark_spans(text: &str, spans: &[PredictedSpan], has_colour: bool) -> String {
+    let (mut out, mut at) = (String::new(), 0);
+    let mut letters = text.chars();
+    let mut take = |n: usize| sanitize(&letters.by_ref().take(n).collect::<String>()).to_string();
+    for found in spans {
+        out += &take(found.span.start - at);
+        let inside = take(found.span.end - found.span.start);
+        let label = sanitize(&found.span.label);
+        out += &match has_colour {
+            true => format!("\u{1b}[1;36m{inside}\u{1b}[0m\u{1b}[2m({label})\u{1b}[0m"),
+            false => format!("[{inside}]({label})"),
+        };
+        at = found.span.end;
+    }
+    out + &take(usize::MAX)
+}
+
+pub(super) fn eval(args: &EvalArgs, seed: u64) -> anyhow::Result<ExitCode> {
+    let (model, seen): (&TextTagger, _) =
+        load_with_training_texts(&args.model, || load::tagger(&args.model, args.precision))?;
+    let data = tag::load(&args.data, &read_options(&args.reading, false)?)?;
+    data.check_known_labels(model.labels())?;
+    let texts: Vec<&str> = data.examples.iter().map(|row| row.text.as_str()).collect();
+    let seen = report_training_overlap(seen.as_ref(), &texts);
+    let scores = model.score(&data.examples, seed)?;
+    let mut out = stdout().lock();
+    if args.json {
+        let scores =
+            json!({ "rows": scores.rows, "rows_trained_on": seen, "span_f1": scores.all.f1, "scores": scores });
+        writeln!(out, "{scores}")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(warning) = scores.warning() {
+        writeln!(out, "{}\n", paragraph(&warning))?;
+    }
+    writeln!(out, "{}", tag::comparison(&[(this_model(), &scores)]))?;
+    write!(out, "{}", tag::kind_table(&scores))?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,77 @@
+//! `chumoku trace --beam`: the tree of a beam search.
+
+use super::write_output;
+use crate::args::{PictureArgs, TraceArgs, TraceFormat};
+use crate::commands::pictures::{OutputFiles, terminal_options};
+use crate::commands::{load, model_name};
+use crate::{ExitCode, UsageError, output, threads};
+use chumoku::explain::shorten_numbers;
+use chumoku::{ModelKind, TranslateOptions, tr};
+use chumoku_view::{Lang, TerminalOptions, beam_figure, figures_to_html};
+use std::path::Path;
+
+/// Tokens that a language model writes.
+const DEFAULT_STEPS: usize = 8;
+
+pub(super) fn run(args: &TraceArgs, beam: usize, (folder, text): (&Path, &str)) -> anyhow::Result<ExitCode> {
+    if !matches!(args.format(), TraceFormat::Text | TraceFormat::Html | TraceFormat::Json) {
+        let problem = tr!(
+            "--format: the tree of a beam search has the forms text, html and json; and --svg",
+            "--format: ビームサーチの木の形式は text、html、json です。図は --svg で書き出せます"
+        );
+        return Err(UsageError(problem).into());
+    }
+    threads::start_pool(None)?;
+    let (lang, name) = (chumoku::lang::lang(), model_name(folder));
+    let mut options = TranslateOptions::default();
+    options.beam = beam;
+    let tree = match ModelKind::from_folder(folder)? {
+        ModelKind::Translator if args.steps.is_none() => {
+            load::translator(folder, args.precision)?.beam_tree(text, &name, &options)?
+        }
+        ModelKind::LanguageModel => load::generator(folder, args.precision)?.beam_tree(
+            text,
+            &name,
+            &options,
+            args.steps.unwrap_or(DEFAULT_STEPS),
+        )?,
+        ModelKind::Translator => {
+            let problem = tr!(
+                "--steps: for a language model; a translation ends by itself; leave --steps out",
+                "--steps: 言語モデルで使います。訳文はひとりでに終わるので、--steps を外してください"
+            );
+            return Err(UsageError(problem).into());
+        }
+        kind => {
+            let problem = tr!(
+                "--beam: for a translator or a language model; this model is {}",
+                "--beam: 翻訳モデルか言語モデルで使えます。このモデルは{}です",
+                kind.describe()
+            );
+            return Err(UsageError(problem).into());
+        }
+    };
+    let figure = beam_figure(&tree, lang);
+    let bytes = match args.format() {
+        TraceFormat::Json => format!("{}\n", shorten_numbers(serde_json::to_value(&tree)?)),
+        TraceFormat::Html => {
+            let both = [Lang::En, Lang::Ja].map(|lang| beam_figure(&tree, lang));
+            figures_to_html(&figure.title, &[both], lang)
+        }
+        _ => {
+            let options = if output::output_file(&args.out).is_some() {
+                TerminalOptions::default()
+            } else {
+                terminal_options(lang)
+            };
+            figure.to_text(&options)
+        }
+    };
+    let mut outcome = OutputFiles::default();
+    let pictures = PictureArgs { svg: args.svg.clone(), ..PictureArgs::default() };
+    pictures.write(&figure, &mut outcome);
+    write_output(&args.out, bytes.as_bytes())?;
+    outcome.report();
+    outcome.result()?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,61 @@
+//! `chumoku trace --tokens`: how byte-pair encoding cuts a text.
+
+use super::write_output;
+use crate::args::{TraceArgs, TraceFormat};
+use crate::report::wrap;
+use crate::{ExitCode, UsageError};
+use chumoku::explain::merges_of;
+use chumoku::lang::show_controls;
+use chumoku::text::MergedWord;
+use chumoku::tr;
+use serde_json::json;
+use std::fmt::Write as _;
+use std::path::Path;
+
+pub(super) fn run(args: &TraceArgs, folder: &Path, text: &str) -> anyhow::Result<ExitCode> {
+    if !matches!(args.format(), TraceFormat::Text | TraceFormat::Json) {
+        let problem = tr!(
+            "--format: the merges of a tokenizer have the forms text and json",
+            "--format: トークナイザーのマージの形式は text と json です"
+        );
+        return Err(UsageError(problem).into());
+    }
+    let words = merges_of(folder, text)?;
+    let bytes = match args.format() {
+        TraceFormat::Json => format!("{}\n", json!({ "text": text, "words": words })),
+        _ => format_merges(&words),
+    };
+    write_output(&args.out, bytes.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Symbols with a bar between them.
+fn join_symbols(symbols: &[String]) -> String {
+    symbols.iter().map(|symbol| show_controls(symbol)).collect::<Vec<_>>().join(" | ")
+}
+
+/// Each word, and below it each merge with what stands there then.
+fn format_merges(words: &[MergedWord]) -> String {
+    let tokens: usize = words.iter().map(|word| word.tokens.len()).sum();
+    let n = words.len();
+    let heading = tr!(
+        "{n} words, {tokens} tokens. Of all merges that apply the one that was learnt first is taken; before each its rank.",
+        "{n} 語、{tokens} トークン。適用できるマージのうち、先に学習したものから適用します（数値は順位）。"
+    );
+    let mut out = wrap(&heading, 80) + "\n";
+    for word in words {
+        let _ = write!(out, "\n{}\n", wrap(&show_controls(&word.text), 80));
+        let mut symbols = word.symbols.clone();
+        let mut line = |rank: &str, symbols: &[String]| {
+            for (i, part) in wrap(&join_symbols(symbols), 68).lines().enumerate() {
+                let _ = writeln!(out, "{:>9}  {part}", if i == 0 { rank } else { "" });
+            }
+        };
+        line("", &symbols);
+        for merge in &word.merges {
+            symbols.splice(merge.at..merge.at + 2, [merge.joined.clone()]);
+            line(&merge.rank.to_string(), &symbols);
+        }
+    }
+    out
+}

@@ -1,0 +1,429 @@
+//! A model of one's own that is trained further: what is refused, its old rows beside the new ones, and what became of them.
+
+use crate::args::{Architecture, TaskName, TrainArgs};
+use crate::progress::print_status;
+use crate::report::{align_right, fit, paragraph};
+use crate::{UsageError, output, sanitize};
+use chumoku::data::{Append, LabelOptions, ReadOptions, format_thousands};
+use chumoku::lang::lang;
+use chumoku::lang::wording::list_names;
+use chumoku::nn::BackboneKind;
+use chumoku::train::{
+    BaseModel, DataSource, PredictionKind, ReplayData, SourceData, format_figure, format_gain, rows_name,
+};
+use chumoku::{ModelKind, RecurrentCell, pair, row, tr};
+use serde_json::Value;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+/// The word that leaves the old rows out.
+const NO_REPLAY: &str = "none";
+
+/// The word that leaves out all but the encoder of a model that was fine-tuned.
+const ENCODER_ONLY: &str = "encoder";
+
+/// The task of what a model tells.
+fn task_of(tells: PredictionKind) -> TaskName {
+    match tells {
+        PredictionKind::Labels => TaskName::Labels,
+        PredictionKind::Number => TaskName::Score,
+        PredictionKind::Spans => TaskName::Tag,
+        _ => TaskName::Classify,
+    }
+}
+
+/// The model of one's own that `--from` names, if it does, with its task; the kind of model is then its own.
+pub(super) fn base_model(args: &mut TrainArgs) -> anyhow::Result<Option<(BaseModel, TaskName)>> {
+    let known = args.from.as_deref().map(BaseModel::read).transpose()?.flatten();
+    if known.is_none()
+        && let Some(folder) = &args.from
+        && let Ok(ModelKind::Translator) = ModelKind::from_folder(folder)
+    {
+        let folder = folder.display();
+        return Err(UsageError(tr!(
+            "--from {folder}: translators are not trained further; train anew on the old and the new rows together",
+            "--from {folder}: 翻訳モデルは追加学習できません。元のデータと新しいデータを合わせて、学習し直してください"
+        ))
+        .into());
+    }
+    if uses_encoder_only(args, known.as_ref())? {
+        args.old.clear();
+        return Ok(None);
+    }
+    let (Some(mut known), Some(folder)) = (known, &args.from) else {
+        if args.old.is_empty() {
+            return Ok(None);
+        }
+        return Err(UsageError(tr!(
+            "--old: only where --from holds a model of classes, labels, numbers or spans that was trained here; leave it out",
+            "--old: --from に、自分で学習したクラス・ラベル・数値・スパンのモデルのフォルダを指定したときだけ使えます。指定を外してください"
+        ))
+        .into());
+    };
+    let folder = folder.display();
+    if args.data.is_none() {
+        return Err(UsageError(tr!(
+            "--from {folder}: expected new rows to train the model further on; give a file",
+            "--from {folder}: 追加学習には新しいデータが必要です。ファイルを指定してください"
+        ))
+        .into());
+    }
+    let task = task_of(known.tells);
+    let is_other_task =
+        args.task.is_some_and(|asked| asked != task) || args.multi_label.is_given() && task != TaskName::Labels;
+    let refused = [
+        ("--task", is_other_task),
+        ("--model", args.model.is_some()),
+        ("--freeze", args.freeze.is_some() && !known.is_fine_tuned),
+        ("--lora", args.lora.is_some() && !known.is_fine_tuned),
+        ("--columns", !args.columns.is_empty()),
+        ("--folds", args.folds.is_some()),
+        ("--tune", args.tune.is_some()),
+    ];
+    if let Some((flag, _)) = refused.into_iter().find(|(_, is_given)| *is_given) {
+        let what = match known.tells {
+            PredictionKind::Labels => {
+                lang().pick("any number of labels a text", "1 テキストにいくつでもラベルを付ける")
+            }
+            PredictionKind::Number => lang().pick("a number a text", "1 テキスト 1 数値の"),
+            PredictionKind::Spans => lang().pick("labels of words", "単語にラベルを付ける"),
+            _ => lang().pick("one class a text", "1 テキスト 1 クラスの"),
+        };
+        let mut problem = tr!(
+            "{flag}: a model of your own ({folder}) is trained further as it is: {what}, the columns that it reads, the whole model; leave \
+             {flag} out",
+            "{flag}: 自分で学習したモデル（{folder}）は、{what}モデルのまま、読む列も変えずに、モデル全体を追加学習します。{flag} を外してください"
+        );
+        if known.is_fine_tuned && known.tells != PredictionKind::Spans {
+            problem += &tr!(
+                ", or start from its encoder alone with --old {ENCODER_ONLY}",
+                "。エンコーダーだけを使うには --old {ENCODER_ONLY} を指定してください"
+            );
+        }
+        return Err(UsageError(problem).into());
+    }
+    if let Some(asked) = args.hierarchy.take() {
+        known.set_hierarchy(&asked)?;
+    }
+    args.reading.feature_columns = known.column_requests();
+    if let Some(folder) = &args.from {
+        args.reading.use_training_source(folder);
+    }
+    if known.tells == PredictionKind::Spans || known.is_fine_tuned {
+        return Ok(Some((known, task)));
+    }
+    args.model = Some(match known.network {
+        None => Architecture::Ngrams,
+        Some(BackboneKind::Transformer) => Architecture::Transformer,
+        Some(BackboneKind::Recurrent(RecurrentCell::Lstm)) => Architecture::Lstm,
+        Some(BackboneKind::Recurrent(RecurrentCell::Gru)) => Architecture::Gru,
+        Some(BackboneKind::Recurrent(_)) => Architecture::Rnn,
+    });
+    Ok(Some((known, task)))
+}
+
+/// Whether a model that was fine-tuned is an encoder to start from, and no more: where that is asked for, or the task is another.
+fn uses_encoder_only(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Result<bool> {
+    let is_one = known.is_some_and(|known| known.is_fine_tuned && known.tells != PredictionKind::Spans);
+    if args.old.iter().any(|word| word.as_os_str() == ENCODER_ONLY) {
+        if is_one && args.old.len() == 1 {
+            return Ok(true);
+        }
+        return Err(UsageError(tr!(
+            "--old {ENCODER_ONLY}: alone, and only where --from holds a model of classes, labels or numbers that was fine-tuned here from a pretrained \
+             encoder; leave it out",
+            "--old {ENCODER_ONLY}: ほかの --old とは使えません。--from に、事前学習済みのエンコーダーから自分で学習したクラス・ラベル・数値のモデルを\
+             指定したときだけ使えます。指定を外してください"
+        ))
+        .into());
+    }
+    let other = |known: &BaseModel| args.task.is_some_and(|task| task != task_of(known.tells));
+    if !(is_one && args.old.is_empty() && known.is_some_and(other)) {
+        return Ok(false);
+    }
+    let folder = args.from.as_deref().unwrap_or(Path::new("")).display();
+    let text = tr!(
+        "{folder} was trained for another task: its encoder alone is the start",
+        "{folder} は別の課題のモデルなので、エンコーダーだけを使います"
+    );
+    print_status(["from", "元"], &text);
+    Ok(true)
+}
+
+/// How a file of the task is read.
+type FileLoader<'a, F> = &'a dyn Fn(&Path, &ReadOptions, &LabelOptions) -> anyhow::Result<F>;
+
+/// The old rows, from files that `load` reads, and the new ones.
+pub(super) fn continued_data<D: ReplayData<File: Append>>(
+    args: &TrainArgs,
+    known: &BaseModel,
+    options: &ReadOptions,
+    new: SourceData<D::File>,
+    (load, built_in): (FileLoader<'_, D::File>, Option<D>),
+) -> anyhow::Result<D> {
+    let folder = args.from.as_deref().unwrap_or(Path::new(""));
+    let rows = D::texts(&new.train);
+    let count_of_new = rows.len();
+    if rows.into_iter().any(|row| pair::split(row::text_of(row)).is_some() != known.reads_pairs) {
+        let (new, folder) = (D::path(&new.train).display(), folder.display());
+        return Err(UsageError(match known.reads_pairs {
+            true => tr!(
+                "{new}: expected two texts a row, as {folder} was trained on, found one; name both columns with --text a,b",
+                "{new}: {folder} の学習データと同じく各行に 2 つのテキストが必要ですが、1 つです。2 つの列を --text a,b で指定してください"
+            ),
+            false => tr!(
+                "{new}: expected one text a row, as {folder} was trained on, found two; name one column with --text",
+                "{new}: {folder} の学習データと同じく各行に 1 つのテキストが必要ですが、2 つあります。1 つの列を --text で指定してください"
+            ),
+        })
+        .into());
+    }
+    let is_none = |word: &PathBuf| word.as_os_str() == NO_REPLAY;
+    if args.old.len() > 1 && args.old.iter().any(is_none) {
+        return Err(UsageError(tr!(
+            "--old none: other files are given with --old too; leave one of the two out",
+            "--old none: ほかのファイルも --old で指定されています。どちらかを外してください"
+        ))
+        .into());
+    }
+    let path = D::path(&new.train);
+    let same = |old: &PathBuf| old.canonicalize().is_ok_and(|old| path.canonicalize().is_ok_and(|new| new == old));
+    if let Some(path) = args.old.iter().find(|path| same(path)) {
+        return Err(UsageError(tr!(
+            "--old {}: that is the file of new rows too; put the rows that were added into a file of their own",
+            "--old {}: 新しいデータと同じファイルです。書き足した行だけを別のファイルにしてください",
+            path.display()
+        ))
+        .into());
+    }
+    let replays = args.old.first().is_none_or(|word| word.as_os_str() != NO_REPLAY);
+    let old = match replays {
+        true => Some(old_rows::<D>(&args.old, known, folder, (options, &new.train, load, built_in))?),
+        // To see what is forgotten, where they can be had.
+        false => old_rows::<D>(&[], known, folder, (options, &new.train, load, built_in)).ok(),
+    };
+    if old.is_none() {
+        let text = tr!(
+            "warning: the old rows cannot be read again, so what the model forgets cannot be seen",
+            "警告: 元のデータを読めないため、モデルが忘れたことは確かめられません"
+        );
+        print_status(["note", "注記"], &text);
+    }
+    let mut data = D::further(known, old.as_ref(), new, replays)?;
+    let seen = known.seen_held_out_note(&data.new_held_out());
+    data.notes().extend(seen);
+    let [old, new] = [old.as_ref().map_or(0, D::num_rows), count_of_new].map(format_thousands);
+    let added = added_labels(known, &data);
+    let folder = folder.display();
+    let text = match replays {
+        true => tr!(
+            "{folder} is trained further on {old} old rows and {new} new ones; {added}",
+            "{folder} を元の {old} 行と新しい {new} 行で追加学習。{added}"
+        ),
+        false => tr!(
+            "{folder} is trained further on {new} new rows alone; {added}",
+            "{folder} を新しい {new} 行だけで追加学習。{added}"
+        ),
+    };
+    print_status(["from", "元"], &text);
+    Ok(data)
+}
+
+/// What the model learns to tell that it did not.
+fn added_labels(known: &BaseModel, data: &impl ReplayData) -> String {
+    if let Some([least, most]) = data.range() {
+        let [low, high] = known.scale.range;
+        return match low <= least && most <= high {
+            true => tr!("numbers from {low} to {high}, as before", "数値の範囲は {low}〜{high} のまま"),
+            false => tr!(
+                "numbers from {least} to {most} (before: {low} to {high})",
+                "数値の範囲は {least}〜{most}（これまでは {low}〜{high}）"
+            ),
+        };
+    }
+    let added: Vec<&String> = data.labels().iter().filter(|label| !known.labels.contains(label)).collect();
+    let added = (!added.is_empty()).then(|| sanitize(&list_names(&added)));
+    match (known.tells, added) {
+        (PredictionKind::Labels | PredictionKind::Spans, None) => tr!("no new label", "新しいラベルなし"),
+        (PredictionKind::Labels | PredictionKind::Spans, Some(added)) => {
+            tr!("new labels: {added}", "新しいラベル: {added}")
+        }
+        (_, None) => tr!("no new class", "新しいクラスなし"),
+        (_, Some(added)) => tr!("new classes: {added}", "新しいクラス: {added}"),
+    }
+}
+
+/// The rows that the model was trained on, in the parts that they were in: those of files, or what is `built_in`.
+fn old_rows<D: ReplayData<File: Append>>(
+    given: &[PathBuf],
+    known: &BaseModel,
+    folder: &Path,
+    (options, new, load, built_in): (&ReadOptions, &D::File, FileLoader<'_, D::File>, Option<D>),
+) -> anyhow::Result<D> {
+    let is_of = |rows: &D| known.was_trained_on(&rows.sha256());
+    if let Some(rows) = built_in.filter(|rows| given.is_empty() && known.sources.is_empty() && is_of(rows)) {
+        return Ok(rows);
+    }
+    let (remembered, named) = (known.sources.len(), given.len());
+    let mut sources = known.sources.clone();
+    if named == remembered {
+        for (source, path) in sources.iter_mut().zip(given) {
+            source.train = path.to_string_lossy().into_owned();
+            source.also.clear();
+            // Where the files of held-out rows are gone, some rows of this one are held out in their place.
+            for other in [&mut source.valid, &mut source.test] {
+                other.take_if(|name| !Path::new(name).is_file());
+            }
+        }
+    } else if let [path] = given {
+        sources = vec![DataSource::new(path, [None, None], options)];
+    } else if named > 0 {
+        let names: Vec<&str> = known.sources.iter().map(|source| source.train.as_str()).collect();
+        let names = names.join(lang().pick(", ", "、"));
+        return Err(UsageError(tr!(
+            "--old: expected one file, or one for each that {} was trained on ({names}), found {named}",
+            "--old: 1 つのファイルか、{} の学習に使ったファイル（{names}）と同じ数が必要ですが、{named} 個あります",
+            folder.display()
+        ))
+        .into());
+    }
+    let how = tr!(
+        "it is needed so that the model does not forget; give it with --old FILE, or train on the new rows alone with --old none",
+        "モデルに忘れさせないために必要です。--old でファイルを指定するか、--old none で新しいデータだけから学習してください"
+    );
+    let folder = folder.display();
+    if sources.is_empty() {
+        return Err(UsageError(tr!(
+            "--from {folder}: the folder does not say which file it was trained on; {how}",
+            "--from {folder}: 学習に使ったファイルがフォルダに記録されていません。{how}"
+        ))
+        .into());
+    }
+    let mut data: Option<D> = None;
+    let mut before: Option<DataSource> = None;
+    for source in sources {
+        let (mut options, written) = (source.options(), source.label_options());
+        options.features = known.column_requests();
+        // Later files were read like the first, except for options of their own.
+        options.training_options = before.as_ref().map(|before| Box::new(before.options()));
+        before = Some(before.map_or_else(|| source.clone(), |before| source.clone().with_defaults(&before)));
+        let held_out = [&source.valid, &source.test].into_iter().flatten().find(|name| !Path::new(name).is_file());
+        if let (true, Some(name)) = (given.is_empty() && Path::new(&source.train).is_file(), held_out) {
+            let train = &source.train;
+            return Err(UsageError(tr!(
+                "--from {folder}: {name}, whose rows were held out, is not there; put it back, or give --old {train} to hold out some of its rows \
+                 in their place",
+                "--from {folder}: 検証・テスト用の {name} がありません。元に戻すか、--old {train} を指定してその一部を代わりに使ってください"
+            ))
+            .into());
+        }
+        let read = |name: &str| {
+            if given.is_empty() && !Path::new(name).is_file() {
+                return Err(anyhow::Error::from(UsageError(tr!(
+                    "--from {folder}: {name}, which it was trained on, is not there; {how}",
+                    "--from {folder}: 学習に使った {name} がありません。{how}"
+                ))));
+            }
+            output::add_input(Path::new(name))?;
+            load(Path::new(name), &options, &written)
+        };
+        let mut train = read(&source.train)?;
+        for name in &source.also {
+            train.join(read(name)?);
+        }
+        D::check_alike(&train, new)?;
+        let [valid, test] = [&source.valid, &source.test].map(|name| name.as_deref().map(read).transpose());
+        let files = SourceData::new(Some(source.clone()), train, [valid?, test?]);
+        data = Some(D::again(known, data.as_ref(), files)?);
+    }
+    let Some(data) = data else { unreachable!("there is a source") };
+    if is_of(&data) {
+        return Ok(data);
+    }
+    if given.is_empty() {
+        let names: Vec<String> = known.sources.iter().map(|source| source.train.clone()).collect();
+        let (joined, asked) = (names.join(lang().pick(", ", "、")), names.join(" --old "));
+        return Err(UsageError(tr!(
+            "--from {folder}: the rows of {joined} are no longer those that it was trained on; give them as they were with --old FILE, or as \
+             they are now with --old {asked}, or train on the new rows alone with --old none; where new rows were added to it, put them into a \
+             file of their own",
+            "--from {folder}: {joined} の行が、学習に使ったときから変わっています。元の内容のファイルを --old で指定するか、今の内容でよければ\
+             --old {asked} と指定するか、--old none で新しいデータだけから学習してください。新しい行を書き足したときは、新しい行だけを別の\
+             ファイルにしてください"
+        ))
+        .into());
+    }
+    let text = tr!(
+        "warning: the old rows are not those that the model was trained on, in the same parts: some that are held out now it may have \
+         learnt from",
+        "警告: 元のデータが、モデルの学習に使ったものと同じではありません。いま検証やテストに使う行を、モデルは学習したかもしれません"
+    );
+    print_status(["note", "注記"], &text);
+    Ok(data)
+}
+
+/// What became of old and new rows; nothing where no model was trained further.
+pub(super) fn format_changes(further: &Value) -> String {
+    let Some(changes) = further["changes"].as_array() else { return String::new() };
+    let headings = match lang() {
+        chumoku::Lang::En => ["rows", "before", "after", "gain, 95 % interval"],
+        chumoku::Lang::Ja => ["行数", "前", "後", "増減と 95 % 区間"],
+    };
+    let [before, after] = [headings[1], headings[2]].map(|heading| align_right(heading, 8));
+    let rows = align_right(headings[0], 6);
+    let figure = further["figure"].as_str().unwrap_or_default();
+    let title = changes_title(figure);
+    let mut taken_for_new = 0;
+    let mut out = format!("\n{} {rows} {before} {after}  {}\n", fit(&title, 28), headings[3]);
+    for change in changes {
+        let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
+        let [before, after] =
+            ["before", "after"].map(|when| align_right(&format_figure(figure, number(&change[when][figure])), 8));
+        let [low, high] = [0, 1].map(|end| format_gain(figure, number(&change["interval"][end])));
+        let gain = align_right(&format_gain(figure, number(&change["gain"])), 5);
+        let rows = align_right(&format_thousands(change["rows"].as_u64().unwrap_or_default() as usize), 6);
+        let name = fit(&format!("  {}", rows_name(change["rows_of"].as_str().unwrap_or_default())), 28);
+        let interval = tr!("{low} to {high}", "{low}〜{high}");
+        if change["rows_of"].as_str().is_some_and(|name| name.starts_with("old")) {
+            taken_for_new = taken_for_new.max(change["taken_for_new"].as_u64().unwrap_or_default());
+        }
+        let _ = writeln!(out, "{name} {rows} {before} {after}  {gain} ({interval})");
+    }
+    if figure == "mean_absolute_error" && !changes.is_empty() {
+        out += &tr!("  (a gain is what the error has lost)\n", "  （増減は、誤差が減った分を正とします）\n");
+    }
+    if further["forgets"] == true {
+        let mut text = tr!(
+            "warning: on old rows the model is worse than before, by more than chance explains.",
+            "警告: 元のデータでの成績が、偶然では説明できないほど悪くなりました。"
+        );
+        if taken_for_new > 0 {
+            let rows = format_thousands(taken_for_new as usize);
+            text += &match figure {
+                "micro_f1" => tr!(
+                    " {rows} of them get a new label that they do not have.",
+                    "{rows} 行には、誤って新しいラベルが付きます。"
+                ),
+                _ => tr!(" It takes {rows} of them for new classes.", "{rows} 行は新しいクラスと判定されています。"),
+            };
+        }
+        if further["replays"] != true {
+            text += &tr!(
+                " Without --old none it learns the old rows again.",
+                "--old none を外すと、元のデータも学習します。"
+            );
+        }
+        out += &format!("\n{}\n", paragraph(&text));
+    }
+    out
+}
+
+/// The title of the table.
+fn changes_title(figure: &str) -> String {
+    match figure {
+        "micro_f1" => tr!("Micro-F1 before and after", "追加学習前後のミクロ F1"),
+        "mean_absolute_error" => tr!("Mean error before and after", "追加学習前後の平均絶対誤差"),
+        "span_f1" => tr!("Span F1 before and after", "追加学習前後のスパン F1"),
+        _ => tr!("Accuracy before and after", "追加学習前後の正解率"),
+    }
+}

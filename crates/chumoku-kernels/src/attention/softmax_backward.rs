@@ -1,0 +1,281 @@
+//! The softmax of a block, differentiated: scores and the gradients of weights become weights and the gradients of
+//! scores, two rows at a time.
+
+use super::blocks::{QueryBlock, QueryUnit};
+use super::engine::{Engine, KEY_BLOCK, SCORE_STRIDE, VisibleSpan};
+use super::heads::Heads;
+use super::operands::ScoreRowPair;
+use super::softmax::{LANE_INDEX, MASKED_BELOW, V, exp2_clamped};
+use super::staging::{MAX_SUM_OF_SQUARES, sum_of_squares};
+use super::transform::ScoreUnit;
+use super::type_erased::AnyBackwardInputs;
+use crate::isa::{Simd, SimdOp, VectorMath, dispatch};
+use crate::low_precision::{DtypeSlice, F32Compute};
+
+/// The largest absolute log-sum-exp that the kernel uses. Beyond 2^16, its rounding to f32 would change weights by more than
+/// 1/256.
+pub(super) const LARGEST_LOG_SUM_EXP: f32 = 65536.0;
+
+/// What takes the scores of a query to its weights, and its gradients of weights to gradients of scores.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SoftmaxBackwardRow {
+    /// log-sum-exp in units of log 2; +∞ where there is nothing to attend to.
+    pub(super) shift: f32,
+    /// rowsum(dO ∘ O) − d log-sum-exp
+    pub(super) delta: f32,
+    /// Whether something that the query sees is not finite, so that the plain version computes it.
+    pub(super) is_nonfinite: bool,
+}
+
+impl SoftmaxBackwardRow {
+    /// A row that gives nothing.
+    pub(super) const INACTIVE: SoftmaxBackwardRow =
+        SoftmaxBackwardRow { shift: f32::INFINITY, delta: 0.0, is_nonfinite: false };
+
+    #[inline(always)]
+    fn new<T: F32Compute, S: Simd>(
+        simd: S,
+        saved: &AnyBackwardInputs,
+        [query, output, d_output]: [Heads<'_, T>; 3],
+        (s, h, i): (usize, usize, usize),
+        mut is_bad: bool,
+    ) -> Self {
+        let at = query.layout.row_index(s, h, i);
+        let log_sum_exp = saved.log_sum_exp[at];
+        if log_sum_exp == f32::NEG_INFINITY && !is_bad {
+            return SoftmaxBackwardRow::INACTIVE;
+        }
+        let (output, d_output) = (output.row(s, h, i), d_output.row(s, h, i));
+        let delta = dot(output, d_output) - saved.d_log_sum_exp.map_or(0.0, |d| f64::from(d[at]));
+        // The other limits are there so that no product overflows: 0 · ∞ would be NaN in columns that are not seen.
+        // No closures: they would be compiled without the instruction set.
+        let of_query = simd.sum(sum_of_squares(simd, query.row(s, h, i)));
+        let of_d_output = simd.sum(sum_of_squares(simd, d_output));
+        let is_fine = log_sum_exp.abs() <= LARGEST_LOG_SUM_EXP && delta.abs() < 1e37;
+        let is_fine = is_fine && of_query < MAX_SUM_OF_SQUARES && of_d_output < MAX_SUM_OF_SQUARES;
+        is_bad |= !is_fine;
+        let shift = ScoreUnit::new(saved.args).to_log2(f64::from(log_sum_exp));
+        SoftmaxBackwardRow { shift: shift as f32, delta: delta as f32, is_nonfinite: is_bad }
+    }
+
+    /// Whether its weights are 0.
+    pub(super) fn is_inactive(&self) -> bool {
+        self.is_nonfinite || self.shift == f32::INFINITY
+    }
+}
+
+/// Σ x y, in double precision, in eight sums side by side.
+#[inline(always)]
+fn dot<T: F32Compute>(x: &[T], y: &[T]) -> f64 {
+    const LANES: usize = 8;
+    let mut sums = [0.0; LANES];
+    let (x, y) = (x.chunks_exact(LANES), y.chunks_exact(LANES));
+    let rest = x.remainder().iter().zip(y.remainder()).map(|(x, y)| x.to_f64() * y.to_f64()).sum::<f64>();
+    for (x, y) in x.zip(y) {
+        let (mut wide_x, mut wide_y) = ([0.0f32; LANES], [0.0f32; LANES]);
+        T::widen(&x[..LANES], &mut wide_x);
+        T::widen(&y[..LANES], &mut wide_y);
+        for (sum, (x, y)) in sums.iter_mut().zip(wide_x.into_iter().zip(wide_y)) {
+            *sum += f64::from(x) * f64::from(y);
+        }
+    }
+    sums.iter().sum::<f64>() + rest
+}
+
+/// What the softmax of each query of a span is differentiated with.
+#[derive(Debug)]
+pub(super) struct QuerySpan {
+    pub(super) unit: QueryUnit,
+    pub(super) sequence: usize,
+    /// Query heads and positions, in the order of the blocks.
+    queries: Vec<(usize, usize)>,
+    /// For each query what takes its scores, in units of log 2, to its weights.
+    pub(super) softmax: Vec<SoftmaxBackwardRow>,
+    /// Whether all keys and values are finite and not too large.
+    pub(super) all_keys_finite: bool,
+}
+
+impl QuerySpan {
+    /// Number of queries.
+    pub(super) fn len(&self) -> usize {
+        self.queries.len()
+    }
+
+    /// Query head and position of each.
+    pub(super) fn queries(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.queries.iter().copied()
+    }
+
+    /// Whether all queries and gradients of outputs are known to be finite and not too large.
+    pub(super) fn all_queries_finite(&self) -> bool {
+        self.softmax.iter().all(|row| !row.is_inactive())
+    }
+
+    /// The queries that the plain version computes.
+    pub(super) fn nonfinite_queries(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.queries.iter().zip(&self.softmax).filter(|(_, row)| row.is_nonfinite).map(|(place, _)| *place)
+    }
+}
+
+impl QueryUnit {
+    /// What the backward pass needs to know of the unit's queries.
+    pub(super) fn backward_span(&self, saved: &AnyBackwardInputs, bad_keys: &[usize]) -> QuerySpan {
+        let args = saved.args;
+        let mut rows = QuerySpan {
+            unit: self.clone(),
+            sequence: self.sequence,
+            queries: vec![],
+            softmax: vec![],
+            all_keys_finite: bad_keys.is_empty(),
+        };
+        for block in &self.blocks(args, usize::MAX) {
+            let mut is_bad = vec![false; block.count];
+            block.mark_nonfinite(args, self.sequence, bad_keys, &mut is_bad);
+            rows.queries.extend((block.first..block.first + block.count).map(|i| (block.head, i)));
+            let block = BlockRows { saved, sequence: self.sequence, block, is_bad: &is_bad, rows: &mut rows.softmax };
+            match (args.query.data, saved.output.data, saved.d_output.data) {
+                (DtypeSlice::F32(q), DtypeSlice::F32(o), DtypeSlice::F32(d)) => {
+                    dispatch(ComputeBlockRows { block, data: [q, o, d] })
+                }
+                (DtypeSlice::Bf16(q), DtypeSlice::Bf16(o), DtypeSlice::Bf16(d)) => {
+                    dispatch(ComputeBlockRows { block, data: [q, o, d] })
+                }
+                (DtypeSlice::F16(q), DtypeSlice::F16(o), DtypeSlice::F16(d)) => {
+                    dispatch(ComputeBlockRows { block, data: [q, o, d] })
+                }
+                _ => unreachable!("queries and outputs of one call are of one type"),
+            }
+        }
+        rows
+    }
+}
+
+/// The queries of a block, and where what the backward pass needs to know of them goes.
+struct BlockRows<'a> {
+    saved: &'a AnyBackwardInputs<'a>,
+    sequence: usize,
+    block: &'a QueryBlock,
+    is_bad: &'a [bool],
+    rows: &'a mut Vec<SoftmaxBackwardRow>,
+}
+
+/// What [`Unit::rows_of`] does for a block with the numbers of queries, outputs and their gradients: its sums are worth
+/// vectors.
+struct ComputeBlockRows<'a, T> {
+    block: BlockRows<'a>,
+    data: [&'a [T]; 3],
+}
+
+impl<T: F32Compute> SimdOp for ComputeBlockRows<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn eval<S: Simd>(self, simd: S) {
+        let ComputeBlockRows {
+            block: BlockRows { saved, sequence, block, is_bad, rows },
+            data: [query, output, d_output],
+        } = self;
+        let heads = [
+            Heads { data: query, layout: saved.args.query.layout },
+            Heads { data: output, layout: saved.output.layout },
+            Heads { data: d_output, layout: saved.d_output.layout },
+        ];
+        for (i, &is_bad) in is_bad.iter().enumerate() {
+            rows.push(SoftmaxBackwardRow::new(simd, saved, heads, (sequence, block.head, block.first + i), is_bad));
+        }
+    }
+}
+
+/// Two rows of a block, to be differentiated: see [`Pair::differentiate`].
+pub(super) struct RowPairBackward<'a, E: Engine> {
+    pub(super) engine: E,
+    /// Their scores and gradients of weights, and where what they become goes.
+    pub(super) scores: ScoreRowPair<'a, E>,
+    /// For transformed scores: the derivative of the softcap, two rows of [`STRIDE`].
+    pub(super) slopes: Option<&'a [f32]>,
+    pub(super) rows: [SoftmaxBackwardRow; 2],
+    /// What each sees of the same columns.
+    pub(super) spans: [VisibleSpan; 2],
+    /// The factor that takes scores to units of log 2.
+    pub(super) scale_log2: f32,
+    /// What dropout multiplies kept weights with.
+    pub(super) dropout_factor: f32,
+    /// Which weights dropout keeps: two rows of a bit for each key.
+    pub(super) dropout_bits: Option<&'a [u16]>,
+}
+
+impl<E: Engine> RowPairBackward<'_, E> {
+    /// Writes the weights `P = 2^(score − shift)` and the gradients of scores `dS = P ∘ (dP − delta)` of both rows.
+    #[inline(always)]
+    pub(super) fn differentiate(&mut self) {
+        match (
+            self.slopes.is_some() || self.dropout_bits.is_some(),
+            self.spans.iter().all(VisibleSpan::is_fully_visible),
+        ) {
+            (false, true) => self.differentiate_as::<false, false>(),
+            (false, false) => self.differentiate_as::<true, false>(),
+            (true, true) => self.differentiate_as::<false, true>(),
+            (true, false) => self.differentiate_as::<true, true>(),
+        }
+    }
+
+    /// With `PARTLY` 0 outside the spans, with `ALL` for transformed scores and dropout.
+    #[inline(always)]
+    fn differentiate_as<const PARTLY: bool, const ALL: bool>(&mut self) {
+        let simd = self.engine.simd();
+        let lanes = E::S::LANES;
+        let zero = simd.splat(0.0);
+        let scale_log2 = simd.splat(self.scale_log2);
+        // No closures: they would be compiled without the instruction set.
+        let [first, second] = self.rows;
+        let minus_shift = [simd.splat(-first.shift), simd.splat(-second.shift)];
+        let delta = [simd.splat(first.delta), simd.splat(second.delta)];
+        let columns = self.spans[0].columns();
+        let mut col = columns.from();
+        while col < columns.to() {
+            let mut weights = [[zero; 2]; 2];
+            let mut d_scores = [[zero; 2]; 2];
+            for half in 0..2 {
+                let col = col + half * lanes;
+                for i in 0..2 {
+                    // SAFETY: the columns are whole grains, each of them whole pairs of vectors, so that this pair ends at
+                    // their end at the latest, at most KEYS, less than STRIDE.
+                    let [score, mut d_weight] = unsafe { self.scores.load(simd, i, col) };
+                    // P = 2^(score − shift)
+                    let mut weight = exp2_clamped::<E>(simd, simd.mul_add(score, scale_log2, minus_shift[i]));
+                    if ALL && self.slopes.is_some() {
+                        weight = simd.select_lt(score, simd.splat(MASKED_BELOW), zero, weight);
+                    }
+                    if PARTLY {
+                        weight = self.select_visible(i, col, weight);
+                    }
+                    let mut kept = weight;
+                    if ALL && let Some(bits) = self.dropout_bits {
+                        let bits = bits[i * (KEY_BLOCK / 16) + col / 16] >> (col % 16);
+                        kept = simd.select_bits(bits, weight);
+                        d_weight = simd.select_bits(bits, simd.mul(d_weight, simd.splat(self.dropout_factor)));
+                    }
+                    // dS = P ∘ (dP − delta)
+                    let mut d_score = simd.mul(weight, simd.sub(d_weight, delta[i]));
+                    if ALL && let Some(slopes) = self.slopes {
+                        d_score = simd.mul(d_score, simd.load(&slopes[i * SCORE_STRIDE + col..]));
+                    }
+                    weights[i][half] = kept;
+                    d_scores[i][half] = d_score;
+                }
+            }
+            // SAFETY: `col` is a multiple of two vectors, below the end of the columns, at most KEYS.
+            unsafe { self.scores.store(self.engine, col, weights, d_scores) };
+            col += 2 * lanes;
+        }
+    }
+
+    /// `x` where query `i` of the pair sees the keys from `col` on, else 0.
+    #[inline(always)]
+    fn select_visible(&self, i: usize, col: usize, x: V<E>) -> V<E> {
+        let simd = self.engine.simd();
+        let zero = simd.splat(0.0);
+        let index = simd.add(simd.load(&LANE_INDEX), simd.splat(col as f32));
+        let x = simd.select_lt(index, simd.splat(self.spans[i].first_visible() as f32), zero, x);
+        simd.select_lt(index, simd.splat(self.spans[i].end_visible() as f32), x, zero)
+    }
+}

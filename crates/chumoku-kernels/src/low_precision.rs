@@ -1,0 +1,309 @@
+//! The numbers that the fast attention reads and writes, a vector at a time.
+
+use crate::isa::Simd;
+use crate::number::Element;
+use crate::threads::SharedMut;
+use half::slice::HalfFloatSliceExt;
+use half::{bf16, f16};
+use rayon::prelude::*;
+
+/// An element whose sums are f32: what the fast kernels read and write.
+pub(crate) trait F32Compute: Element<Sum = f32> {
+    /// The numbers as f32, exactly.
+    fn widen(from: &[Self], to: &mut [f32]);
+    /// The nearest numbers.
+    fn narrow(from: &[f32], to: &mut [Self]);
+    /// A vector of them.
+    ///
+    /// # Safety
+    /// `from` must be valid for reading `LANES` of them.
+    unsafe fn load<S: Simd>(simd: S, from: *const Self) -> S::V;
+    /// Writes the nearest numbers of a vector.
+    ///
+    /// # Safety
+    /// `to` must be valid for writing `LANES` of them.
+    unsafe fn store<S: Simd>(simd: S, to: *mut Self, v: S::V);
+    /// Whether the numbers are f32.
+    const IS_F32: bool = false;
+    /// Numbers, whose type is then known only when it runs.
+    fn erase(of: &[Self]) -> DtypeSlice<'_>;
+    /// The same of numbers that tasks write.
+    fn erase_shared(of: SharedMut<Self>) -> SharedDtypeSlice;
+}
+
+impl F32Compute for f32 {
+    const IS_F32: bool = true;
+    #[inline(always)]
+    fn widen(from: &[f32], to: &mut [f32]) {
+        to.copy_from_slice(from);
+    }
+    #[inline(always)]
+    fn narrow(from: &[f32], to: &mut [f32]) {
+        to.copy_from_slice(from);
+    }
+    #[inline(always)]
+    unsafe fn load<S: Simd>(simd: S, from: *const f32) -> S::V {
+        // SAFETY: the caller promises LANES numbers, f32.
+        unsafe { simd.load_ptr(from) }
+    }
+    #[inline(always)]
+    unsafe fn store<S: Simd>(simd: S, to: *mut f32, v: S::V) {
+        // SAFETY: the caller promises room for LANES numbers, f32.
+        unsafe { simd.store_ptr(to, v) }
+    }
+    fn erase(of: &[f32]) -> DtypeSlice<'_> {
+        DtypeSlice::F32(of)
+    }
+    fn erase_shared(of: SharedMut<f32>) -> SharedDtypeSlice {
+        SharedDtypeSlice::F32(of)
+    }
+}
+
+impl F32Compute for bf16 {
+    fn erase(of: &[bf16]) -> DtypeSlice<'_> {
+        DtypeSlice::Bf16(of)
+    }
+    fn erase_shared(of: SharedMut<bf16>) -> SharedDtypeSlice {
+        SharedDtypeSlice::Bf16(of)
+    }
+    #[inline(always)]
+    unsafe fn load<S: Simd>(simd: S, from: *const bf16) -> S::V {
+        // SAFETY: the caller promises LANES numbers; bf16 is a u16, its bits.
+        unsafe { simd.load_bf16(from.cast()) }
+    }
+    #[inline(always)]
+    unsafe fn store<S: Simd>(simd: S, to: *mut bf16, v: S::V) {
+        // SAFETY: the caller promises room for LANES numbers; bf16 is a u16, its bits.
+        unsafe { simd.store_bf16(to.cast(), v) }
+    }
+    #[inline(always)]
+    fn widen(from: &[bf16], to: &mut [f32]) {
+        to.iter_mut().zip(from).for_each(|(to, from)| *to = f32::from_bits(u32::from(from.to_bits()) << 16));
+    }
+    #[inline(always)]
+    fn narrow(from: &[f32], to: &mut [bf16]) {
+        for (to, from) in to.iter_mut().zip(from) {
+            let bits = from.to_bits();
+            // To the nearest, ties to even; a NaN (whose bits may wrap around here) stays one by keeping its quiet bit.
+            let rounded = bits.wrapping_add(0x7FFF + (bits >> 16 & 1)) >> 16;
+            let nan = (bits >> 16) | 0x40;
+            *to = bf16::from_bits(if from.is_nan() { nan as u16 } else { rounded as u16 });
+        }
+    }
+}
+
+impl F32Compute for f16 {
+    fn erase(of: &[f16]) -> DtypeSlice<'_> {
+        DtypeSlice::F16(of)
+    }
+    fn erase_shared(of: SharedMut<f16>) -> SharedDtypeSlice {
+        SharedDtypeSlice::F16(of)
+    }
+    #[inline(always)]
+    unsafe fn load<S: Simd>(simd: S, from: *const f16) -> S::V {
+        // SAFETY: the caller promises LANES numbers; f16 is a u16, its bits.
+        unsafe { simd.load_f16(from.cast()) }
+    }
+    #[inline(always)]
+    unsafe fn store<S: Simd>(simd: S, to: *mut f16, v: S::V) {
+        // SAFETY: the caller promises room for LANES numbers; f16 is a u16, its bits.
+        unsafe { simd.store_f16(to.cast(), v) }
+    }
+    #[inline(always)]
+    fn widen(from: &[f16], to: &mut [f32]) {
+        from.convert_to_f32_slice(to);
+    }
+    #[inline(always)]
+    fn narrow(from: &[f32], to: &mut [f16]) {
+        to.convert_from_f32_slice(from);
+    }
+}
+
+/// Numbers that are read, of a type that is known only when it runs: what takes these is compiled once. It is matched where the
+/// type matters, which is where numbers are read and written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum DtypeSlice<'a> {
+    F32(&'a [f32]),
+    Bf16(&'a [bf16]),
+    F16(&'a [f16]),
+}
+
+impl DtypeSlice<'_> {
+    /// bf16 terms that hold any of these numbers.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+    pub(crate) fn bf16_terms(&self) -> usize {
+        match self {
+            DtypeSlice::F32(_) => 3,
+            DtypeSlice::Bf16(_) => 1,
+            DtypeSlice::F16(_) => 2,
+        }
+    }
+
+    /// Bytes of a number.
+    pub(crate) fn size(&self) -> usize {
+        if matches!(self, DtypeSlice::F32(_)) { 4 } else { 2 }
+    }
+}
+
+/// As [`Numbers`], which tasks write, each a part of its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum SharedDtypeSlice {
+    F32(SharedMut<f32>),
+    Bf16(SharedMut<bf16>),
+    F16(SharedMut<f16>),
+}
+
+impl SharedDtypeSlice {
+    /// The numbers themselves, if they are f32.
+    pub(crate) fn as_f32(self) -> Option<SharedMut<f32>> {
+        if let SharedDtypeSlice::F32(numbers) = self { Some(numbers) } else { None }
+    }
+
+    /// Writes the nearest numbers to `from` from `at` on.
+    ///
+    /// # Safety
+    /// * The memory must still be there.
+    /// * These elements must be the caller's alone.
+    #[inline(always)]
+    pub(crate) unsafe fn write_f32(self, at: usize, from: &[f32]) {
+        // SAFETY: there and the caller's alone, as the caller promises; what is shared is made of slices, which hold numbers.
+        unsafe {
+            match self {
+                SharedDtypeSlice::F32(to) => f32::narrow(from, to.slice(at, from.len())),
+                SharedDtypeSlice::Bf16(to) => bf16::narrow(from, to.slice(at, from.len())),
+                SharedDtypeSlice::F16(to) => f16::narrow(from, to.slice(at, from.len())),
+            }
+        }
+    }
+
+    /// As [`SharedNumbers::narrow`], of double precision: rounded once.
+    ///
+    /// # Safety
+    /// As for [`SharedNumbers::narrow`].
+    pub(crate) unsafe fn write_f64(self, at: usize, from: &[f64]) {
+        fn round<T: Element>(from: &[f64], to: &mut [T]) {
+            to.iter_mut().zip(from).for_each(|(to, &x)| *to = T::round_from(x));
+        }
+        // SAFETY: there and the caller's alone, as the caller promises; what is shared is made of slices, which hold numbers.
+        unsafe {
+            match self {
+                SharedDtypeSlice::F32(to) => round(from, to.slice(at, from.len())),
+                SharedDtypeSlice::Bf16(to) => round(from, to.slice(at, from.len())),
+                SharedDtypeSlice::F16(to) => round(from, to.slice(at, from.len())),
+            }
+        }
+    }
+
+    /// Sets `count` numbers from `at` on to 0.
+    ///
+    /// # Safety
+    /// As for [`SharedNumbers::narrow`].
+    pub(crate) unsafe fn fill_zero(self, at: usize, count: usize) {
+        // SAFETY: there and the caller's alone, as the caller promises; what is shared is made of slices, which hold numbers.
+        unsafe {
+            match self {
+                SharedDtypeSlice::F32(to) => to.slice(at, count).fill(0.0),
+                SharedDtypeSlice::Bf16(to) => to.slice(at, count).fill(bf16::ZERO),
+                SharedDtypeSlice::F16(to) => to.slice(at, count).fill(f16::ZERO),
+            }
+        }
+    }
+}
+
+/// In which form numbers are kept that are read again and again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum StorageDtype {
+    F32,
+    Bf16,
+    F16,
+}
+
+impl StorageDtype {
+    /// The smallest form in which all of these numbers are exactly what they are.
+    pub(crate) fn smallest_exact(numbers: &[f32]) -> StorageDtype {
+        /// Numbers that usually tell.
+        const FIRST: usize = 256;
+        let (first, rest) = numbers.split_at(FIRST.min(numbers.len()));
+        let fits = |is_one: fn(f32) -> bool| {
+            let all = |part: &[f32]| part.iter().all(|&x| is_one(x));
+            all(first) && rest.par_chunks(1 << 16).all(all)
+        };
+        if fits(is_bf16) {
+            StorageDtype::Bf16
+        } else if fits(is_f16) {
+            StorageDtype::F16
+        } else {
+            StorageDtype::F32
+        }
+    }
+
+    /// Bytes of a number.
+    pub(crate) fn size(self) -> usize {
+        if self == StorageDtype::F32 { 4 } else { 2 }
+    }
+
+    /// The bits of a number in a form of half the size, which holds it exactly.
+    pub(crate) fn encode(self, x: f32) -> u16 {
+        match self {
+            StorageDtype::F16 => f16::from_f32(x).to_bits(),
+            _ => (x.to_bits() >> 16) as u16,
+        }
+    }
+}
+
+fn is_bf16(x: f32) -> bool {
+    x.to_bits() & 0xFFFF == 0
+}
+
+/// Whether a number is finite and one of f16's.
+fn is_f16(x: f32) -> bool {
+    let bits = x.to_bits();
+    // f16 has 10 digits behind the first, from 2^-14 to 2^15, and fewer down to 2^-24.
+    let lost = match bits >> 23 & 0xFF {
+        113..=142 => 13,
+        exponent @ 103..=112 => 13 + 113 - exponent,
+        _ => 31,
+    };
+    bits & ((1 << lost) - 1) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_form_is_the_smallest_that_is_exact() {
+        for bits in 0..=u16::MAX {
+            let (half, brain) = (f16::from_bits(bits).to_f32(), bf16::from_bits(bits).to_f32());
+            assert_eq!(is_f16(half), half.is_finite(), "{half}");
+            assert!(is_bf16(brain));
+            if half.is_finite() {
+                assert_eq!(StorageDtype::F16.encode(half), bits);
+                // The next number of f32 is none of f16.
+                assert!(!is_f16(f32::from_bits(half.to_bits() + 1)), "{half}");
+            }
+            assert!(brain.is_nan() || StorageDtype::Bf16.encode(brain) == bits);
+        }
+        assert!(!is_f16(65536.0) && !is_f16(2f32.powi(-25)));
+        let mut numbers = vec![1.0, -0.5, 0.0];
+        assert_eq!(StorageDtype::smallest_exact(&numbers), StorageDtype::Bf16);
+        numbers.extend([1.0 + 2f32.powi(-10); 1000]);
+        assert_eq!(StorageDtype::smallest_exact(&numbers), StorageDtype::F16);
+        numbers.push(1e-9);
+        assert_eq!(StorageDtype::smallest_exact(&numbers), StorageDtype::F32);
+        assert_eq!(
+            StorageDtype::smallest_exact(&[f32::NAN]),
+            if is_bf16(f32::NAN) { StorageDtype::Bf16 } else { StorageDtype::F32 }
+        );
+    }
+
+    #[test]
+    fn any_nan_stays_one() {
+        let all = [0x7F80_0001, 0x7FC0_0000, 0x7FFF_FFFF, 0xFF80_0001, 0xFFFF_8000, u32::MAX].map(f32::from_bits);
+        let (mut narrow, mut half) = ([bf16::ZERO; 6], [f16::ZERO; 6]);
+        bf16::narrow(&all, &mut narrow);
+        f16::narrow(&all, &mut half);
+        assert!(narrow.iter().all(|x| x.is_nan()) && half.iter().all(|x| x.is_nan()));
+    }
+}

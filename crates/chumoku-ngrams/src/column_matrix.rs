@@ -1,0 +1,321 @@
+//! The training rows by columns, and the product with their Gram matrix that fitting consists of.
+//!
+//! Fitting needs X only as G = X Xᵀ: a step of the solver is a matrix A (rows, outputs) that stands for the weights
+//! W = Xᵀ A, and their scores are X W = G A. With xⱼ the column of the feature j,
+//!
+//! G A = Σⱼ xⱼ (xⱼᵀ A),
+//!
+//! so one pass over the columns is enough, each column being read twice while it is in the first cache. What it reads and
+//! adds to has a row for each text and fits the second cache, where an array of weights (a row for each n-gram) would
+//! not.
+//!
+//! Columns are cut into pieces by the data alone. Each piece adds up its own part and the parts are added in order, so
+//! results do not depend on the number of threads.
+
+use super::packed::PackedColumns;
+use super::vector::ROW_BLOCK;
+use super::vocabulary::term_frequency;
+use chumoku_kernels::parallel;
+use std::ops::Range;
+
+/// A sparse matrix by columns.
+#[derive(Debug, Clone)]
+pub(crate) struct ColumnMatrix {
+    stored: ColumnStorage,
+    num_rows: usize,
+    /// Columns or, of packed ones, parts of them.
+    pieces: Vec<Range<usize>>,
+}
+
+/// Where the numbers are.
+#[derive(Debug, Clone)]
+enum ColumnStorage {
+    Plain(PlainColumns),
+    Packed(WeightedPackedColumns),
+}
+
+/// Column j has `values[starts[j]..starts[j + 1]]` in `rows`, ascending.
+#[derive(Debug, Clone)]
+pub(crate) struct PlainColumns {
+    starts: Vec<usize>,
+    rows: Vec<u32>,
+    values: Vec<f32>,
+}
+
+/// Columns of counts, from which values are made each time they are read; those that are no counts stand behind them.
+#[derive(Debug, Clone)]
+struct WeightedPackedColumns {
+    /// Columns, and the weight of each.
+    parts: Vec<(PackedColumns, Vec<f32>)>,
+    /// The factor of the values of each row, for each block.
+    scales: Vec<[f32; 2]>,
+    others: PlainColumns,
+}
+
+/// Most entries whose values are kept as they are, 8 bytes each. Few in tests, so that some are packed there too.
+pub(crate) const MAX_PLAIN: usize = if cfg!(test) { 1 << 12 } else { 1 << 26 };
+/// Most pieces that columns are cut into: that many threads can share a product.
+const MAX_CHUNKS: usize = 16;
+/// A piece has at least this many stored values for each row, so that adding up the pieces is the smaller work.
+const VALUES_PER_ROW: usize = 8;
+
+impl Default for PlainColumns {
+    fn default() -> Self {
+        PlainColumns { starts: vec![0], rows: Vec::new(), values: Vec::new() }
+    }
+}
+
+impl PlainColumns {
+    fn len(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// Adds a column.
+    pub(crate) fn push(&mut self, entries: impl Iterator<Item = (u32, f32)>) {
+        for (row, value) in entries {
+            self.rows.push(row);
+            self.values.push(value);
+        }
+        self.starts.push(self.rows.len());
+    }
+
+    fn column(&self, column: usize) -> (&[u32], &[f32]) {
+        let range = self.starts[column]..self.starts[column + 1];
+        (&self.rows[range.clone()], &self.values[range])
+    }
+}
+
+impl WeightedPackedColumns {
+    /// Hands each column of a part to `each`, or those that are no counts.
+    fn for_each(&self, part: usize, mut each: impl FnMut(&[u32], &[f32])) {
+        let Some((columns, weights)) = self.parts.get(part) else {
+            return (0..self.others.len()).map(|j| self.others.column(j)).for_each(|(rows, values)| each(rows, values));
+        };
+        let (mut values, mut weights) = (Vec::new(), weights.iter());
+        columns.for_each(|block, rows, counts| {
+            let weight = weights.next().copied().unwrap_or_default();
+            values.clear();
+            let each_row = rows.iter().zip(counts);
+            values.extend(
+                each_row.map(|(&row, &count)| term_frequency(count) * weight * self.scales[row as usize][block]),
+            );
+            each(rows, &values);
+        });
+    }
+
+    /// Columns of a part, or those that are no counts.
+    fn part_len(&self, part: usize) -> usize {
+        self.parts.get(part).map_or(self.others.len(), |(columns, _)| columns.len())
+    }
+}
+
+/// The number of pieces for so many values.
+fn num_chunks(values: usize, num_rows: usize) -> usize {
+    (values / (VALUES_PER_ROW * num_rows.max(1))).clamp(2, MAX_CHUNKS)
+}
+
+impl ColumnMatrix {
+    /// The values of counts, term frequency · the weight of the column · the scale of the row in the column's block, and
+    /// behind them other columns. Rows are as many as scales.
+    pub(crate) fn from_counts(
+        parts: Vec<(PackedColumns, Vec<f32>)>,
+        scales: Vec<[f32; 2]>,
+        others: PlainColumns,
+    ) -> Self {
+        let num_rows = scales.len();
+        let stored: usize = parts.iter().map(|(columns, _)| columns.num_entries()).sum();
+        let packed = WeightedPackedColumns { parts, scales, others };
+        let count = packed.parts.len();
+        if stored <= MAX_PLAIN {
+            let mut plain = PlainColumns::default();
+            plain.rows.reserve(stored);
+            plain.values.reserve(stored);
+            for part in 0..=count {
+                packed.for_each(part, |rows, values| plain.push(rows.iter().copied().zip(values.iter().copied())));
+            }
+            return ColumnMatrix::from_plain(plain, num_rows);
+        }
+        let pieces = num_chunks(stored, num_rows);
+        let mut pieces_of_parts = vec![0..0; pieces];
+        let (mut before, mut piece) = (0, 0);
+        for (part, (columns, _)) in packed.parts.iter().enumerate() {
+            while piece + 1 < pieces && before >= stored / pieces * (piece + 1) {
+                piece += 1;
+                pieces_of_parts[piece] = part..part;
+            }
+            pieces_of_parts[piece].end = part + 1;
+            before += columns.num_entries();
+        }
+        pieces_of_parts[piece + 1..].fill(count..count);
+        pieces_of_parts[pieces - 1].end = count + 1;
+        ColumnMatrix { stored: ColumnStorage::Packed(packed), num_rows, pieces: pieces_of_parts }
+    }
+
+    /// # Panics
+    /// If a row is not below `num_rows`, or `starts` are not those of as many rows and values.
+    #[cfg(test)]
+    pub(crate) fn new(starts: Vec<usize>, rows: Vec<u32>, values: Vec<f32>, num_rows: usize) -> Self {
+        assert!(rows.iter().all(|&row| (row as usize) < num_rows), "rows lie within the matrix");
+        assert!(rows.len() == values.len() && starts.last() == Some(&rows.len()), "a row for each value");
+        ColumnMatrix::from_plain(PlainColumns { starts, rows, values }, num_rows)
+    }
+
+    fn from_plain(plain: PlainColumns, num_rows: usize) -> Self {
+        let (starts, columns, values) = (&plain.starts, plain.len(), plain.values.len());
+        let count = num_chunks(values, num_rows);
+        let border = |piece: usize| match piece {
+            0 => 0,
+            _ if piece == count => columns,
+            _ => starts.partition_point(|&start| start < values / count * piece).min(columns),
+        };
+        let pieces = (0..count).map(|piece| border(piece)..border(piece + 1)).collect();
+        ColumnMatrix { stored: ColumnStorage::Plain(plain), num_rows, pieces }
+    }
+
+    pub(crate) fn num_rows(&self) -> usize {
+        self.num_rows
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        match &self.stored {
+            ColumnStorage::Plain(plain) => plain.len(),
+            ColumnStorage::Packed(packed) => (0..=packed.parts.len()).map(|part| packed.part_len(part)).sum(),
+        }
+    }
+
+    /// Returns true if columns are packed.
+    #[cfg(test)]
+    pub(crate) fn is_packed(&self) -> bool {
+        matches!(self.stored, ColumnStorage::Packed(_))
+    }
+
+    /// Hands each column of a piece to `each`.
+    fn for_each(&self, piece: Range<usize>, mut each: impl FnMut(&[u32], &[f32])) {
+        match &self.stored {
+            ColumnStorage::Plain(plain) => piece.map(|j| plain.column(j)).for_each(|(rows, values)| each(rows, values)),
+            ColumnStorage::Packed(packed) => piece.for_each(|part| packed.for_each(part, &mut each)),
+        }
+    }
+
+    /// `out` = X Xᵀ `a`, both (rows, `width`), where `width` is one that [`padded`] gives. `work` is kept for the next
+    /// product.
+    pub(crate) fn gram_times(&self, a: &[f32], width: usize, out: &mut [f32], work: &mut Vec<Vec<f32>>) {
+        match lanes(width) {
+            1 => self.gram_panels::<1>(a, width, out, work),
+            4 => self.gram_panels::<4>(a, width, out, work),
+            8 => self.gram_panels::<8>(a, width, out, work),
+            12 => self.gram_panels::<12>(a, width, out, work),
+            _ => self.gram_panels::<16>(a, width, out, work),
+        }
+    }
+
+    fn gram_panels<const LANES: usize>(&self, a: &[f32], width: usize, out: &mut [f32], work: &mut Vec<Vec<f32>>) {
+        work.resize_with(self.pieces.len(), Vec::new);
+        let mut panel = Vec::new();
+        for first in (0..width).step_by(LANES) {
+            // Wide matrices are taken a few columns at a time, packed, so that they stay in the cache.
+            let a = if width == LANES {
+                a.as_chunks::<LANES>().0
+            } else {
+                panel.clear();
+                panel.extend(a.chunks_exact(width).map(|row| *row[first..].first_chunk::<LANES>().expect("padded")));
+                &panel
+            };
+            parallel::for_each_chunk(work, 1, |piece, sums| {
+                let sums = &mut sums[0];
+                sums.clear();
+                sums.resize(self.num_rows * LANES, 0.0);
+                self.add_gram(self.pieces[piece].clone(), a, sums.as_chunks_mut::<LANES>().0);
+            });
+            parallel::for_each_chunk(out, ROW_BLOCK * width, |block, out| {
+                for (row, out) in out.chunks_exact_mut(width).enumerate() {
+                    let at = (block * ROW_BLOCK + row) * LANES;
+                    let mut sum = [0.0; LANES];
+                    for part in &*work {
+                        sum.iter_mut().zip(&part[at..at + LANES]).for_each(|(sum, part)| *sum += part);
+                    }
+                    out[first..first + LANES].copy_from_slice(&sum);
+                }
+            });
+        }
+    }
+
+    fn add_gram<const LANES: usize>(&self, piece: Range<usize>, a: &[[f32; LANES]], sums: &mut [[f32; LANES]]) {
+        self.for_each(piece, |rows, values| {
+            let mut weights = [0.0; LANES];
+            for (&row, &value) in rows.iter().zip(values) {
+                let a = &a[row as usize];
+                for lane in 0..LANES {
+                    weights[lane] += value * a[lane];
+                }
+            }
+            for (&row, &value) in rows.iter().zip(values) {
+                let sum = &mut sums[row as usize];
+                for lane in 0..LANES {
+                    sum[lane] += value * weights[lane];
+                }
+            }
+        });
+    }
+
+    /// W = Xᵀ `a`, (columns, `outputs`), of `a` (rows, `width`).
+    pub(crate) fn weights(&self, a: &[f32], width: usize, outputs: usize) -> Vec<f32> {
+        let add = |(rows, values): (&[u32], &[f32]), weights: &mut [f32]| {
+            for (&row, &value) in rows.iter().zip(values) {
+                let a = &a[row as usize * width..][..outputs];
+                weights.iter_mut().zip(a).for_each(|(weight, a)| *weight += value * a);
+            }
+        };
+        match &self.stored {
+            ColumnStorage::Plain(plain) => {
+                let mut weights = vec![0.0; plain.len() * outputs];
+                parallel::for_each_chunk(&mut weights, COLUMN_BLOCK * outputs, |block, weights| {
+                    for (column, weights) in weights.chunks_exact_mut(outputs).enumerate() {
+                        add(plain.column(block * COLUMN_BLOCK + column), weights);
+                    }
+                });
+                weights
+            }
+            ColumnStorage::Packed(packed) => {
+                let of_part = |part: usize| {
+                    let mut weights = vec![0.0; packed.part_len(part) * outputs];
+                    let mut columns = weights.chunks_exact_mut(outputs);
+                    packed.for_each(part, |rows, values| {
+                        if let Some(weights) = columns.next() {
+                            add((rows, values), weights);
+                        }
+                    });
+                    weights
+                };
+                parallel::map_indices(packed.parts.len() + 1, of_part).concat()
+            }
+        }
+    }
+}
+
+/// Columns whose weights one task makes.
+const COLUMN_BLOCK: usize = 1 << 10;
+
+/// Numbers that one pass over the columns takes of each row.
+const fn lanes(width: usize) -> usize {
+    match width {
+        0..=1 => 1,
+        2..=4 => 4,
+        5..=8 => 8,
+        9..=12 => 12,
+        _ => 16,
+    }
+}
+
+/// Bytes that fitting holds for so many rows and outputs, about: fifteen matrices of the solver, and what products are added up in.
+pub(crate) fn fitting_bytes(rows: usize, outputs: usize) -> f64 {
+    const MATRICES: f64 = 15.0;
+    let (width, sums) = (padded_width(outputs) as f64, (MAX_CHUNKS * lanes(outputs)) as f64);
+    size_of::<f32>() as f64 * rows as f64 * (MATRICES * width + sums)
+}
+
+/// Numbers for each row of a matrix with that many outputs: zeros follow the outputs.
+pub(crate) fn padded_width(outputs: usize) -> usize {
+    outputs.next_multiple_of(lanes(outputs))
+}

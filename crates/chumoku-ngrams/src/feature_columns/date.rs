@@ -1,0 +1,160 @@
+//! Dates and times as files write them.
+
+use crate::calendar::{Date, ERAS, MONTHS};
+
+/// A date, and the hour where a time is given.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DateHour {
+    pub date: Date,
+    /// 0 to 23.
+    pub hour: Option<u32>,
+}
+
+/// A date that was read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct ParsedDate {
+    pub date_hour: DateHour,
+    /// Of 31/12/2024 the first two numbers, whose order is not said.
+    pub ambiguous: Option<[i64; 2]>,
+}
+
+impl DateHour {
+    /// The year, with how much of it has passed.
+    pub fn years(&self) -> f64 {
+        let first = Date { year: self.date.year, month: 1, day: 1 };
+        self.date.year as f64 + (self.date.days() - first.days()) as f64 / 366.0
+    }
+}
+
+/// The date that a field holds: 2024-01-31, 2024/1/31, 31.1.2024, 1/31/2024 (with `day_first` 31/1/2024), 31 Jan 2024, 31-Jan-24, January 31,
+/// 2024, 2024年1月31日, 令和6年1月31日; maybe with a time behind it, 2024-01-31T18:30:00Z.
+pub(super) fn parse(cell: &str, day_first: bool) -> Option<ParsedDate> {
+    let narrow = |c: char| match c {
+        '０'..='９' => char::from_u32(c as u32 - '０' as u32 + '0' as u32).unwrap_or(c),
+        '／' => '/',
+        '：' => ':',
+        c => c,
+    };
+    let text: String = cell.trim().chars().map(narrow).collect();
+    // Anything longer is a text.
+    if text.len() > 64 {
+        return None;
+    }
+    let (date, rest, in_question) =
+        parse_numeric(&text, day_first).or_else(|| parse_japanese(&text)).or_else(|| parse_english(&text))?;
+    let date = valid_date(date)?;
+    let hour = match rest.trim_matches(|c: char| c.is_whitespace() || c == ',') {
+        "" => None,
+        time => Some(parse_hour(time)?),
+    };
+    Some(ParsedDate { date_hour: DateHour { date, hour }, ambiguous: in_question })
+}
+
+type DateParts<'a> = (Date, &'a str, Option<[i64; 2]>);
+
+/// A date that there is.
+fn valid_date(date: Date) -> Option<Date> {
+    let can_be = (1..=9999).contains(&date.year) && (1..=12).contains(&date.month) && (1..=31).contains(&date.day);
+    (can_be && Date::from_days(date.days()) == date).then_some(date)
+}
+
+fn date_of(year: i64, month: i64, day: i64) -> Option<Date> {
+    Some(Date { year, month: month.try_into().ok()?, day: day.try_into().ok()? })
+}
+
+/// The digits that a text begins with, at most four of them, as a number; how many; and the rest.
+fn digits(text: &str) -> Option<(i64, usize, &str)> {
+    let length = text.bytes().take_while(u8::is_ascii_digit).count();
+    if !(1..=4).contains(&length) {
+        return None;
+    }
+    Some((text[..length].parse().ok()?, length, &text[length..]))
+}
+
+/// A year of two digits as spreadsheets and POSIX read it: 69 to 99 are 1969 to 1999, 00 to 68 are 2000 to 2068.
+fn full_year(year: i64, digits: usize) -> i64 {
+    match year {
+        _ if digits > 2 => year,
+        69.. => 1900 + year,
+        _ => 2000 + year,
+    }
+}
+
+fn parse_numeric(text: &str, day_first: bool) -> Option<DateParts<'_>> {
+    let (first, long, rest) = digits(text)?;
+    let separator = rest.chars().next().filter(|c| ['-', '/', '.'].contains(c))?;
+    let (second, _, rest) = digits(&rest[1..])?;
+    let (third, last_long, rest) = digits(rest.strip_prefix(separator)?)?;
+    let rest = rest.strip_prefix('T').filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit())).unwrap_or(rest);
+    match (long, last_long) {
+        (4, 1 | 2) => Some((date_of(first, second, third)?, rest, None)),
+        (1 | 2, 2 | 4) if separator == '.' => Some((date_of(full_year(third, last_long), second, first)?, rest, None)),
+        (1 | 2, 2 | 4) if last_long == 4 || separator == '/' => {
+            let third = full_year(third, last_long);
+            let [month, day] = if day_first { [second, first] } else { [first, second] };
+            Some((date_of(third, month, day)?, rest, Some([first, second])))
+        }
+        _ => None,
+    }
+}
+
+fn parse_japanese(text: &str) -> Option<DateParts<'_>> {
+    let era = ERAS.iter().find(|era| text.starts_with(era.name));
+    let text = era.map_or(text, |era| &text[era.name.len()..]);
+    let (year, rest) = match (era, text.strip_prefix('元')) {
+        (Some(_), Some(rest)) => (1, rest),
+        _ => digits(text).map(|(year, _, rest)| (year, rest))?,
+    };
+    let year = era.map_or(year, |era| era.first.year - era.year(era.first) + year);
+    let (month, _, rest) = digits(rest.strip_prefix('年')?)?;
+    let (day, _, rest) = digits(rest.strip_prefix('月')?)?;
+    Some((date_of(year, month, day)?, rest.strip_prefix('日')?, None))
+}
+
+fn parse_english(text: &str) -> Option<DateParts<'_>> {
+    let is_gap = |c: char| c.is_whitespace() || c == ',' || c == '-';
+    let (mut rest, mut words) = (text, Vec::new());
+    while words.len() < 3 {
+        let at = rest.find(is_gap).unwrap_or(rest.len());
+        words.push(&rest[..at]);
+        rest = rest[at..].trim_start_matches(is_gap);
+        if rest.is_empty() {
+            break;
+        }
+    }
+    let &[first, second, year] = &words[..] else { return None };
+    let month = |word: &str| {
+        let word = word.trim_end_matches('.');
+        let is_it = |name: &&str| name.eq_ignore_ascii_case(word) || name[..3].eq_ignore_ascii_case(word);
+        (1..).zip(MONTHS).find(|(_, name)| is_it(name)).map(|(month, _)| month)
+    };
+    let day = |word: &str| {
+        let bare = ["st", "nd", "rd", "th"].iter().find_map(|end| word.strip_suffix(end)).unwrap_or(word);
+        digits(bare).filter(|(_, long, rest)| *long < 3 && rest.is_empty()).map(|(day, ..)| day)
+    };
+    let (month, day) = match month(first) {
+        Some(month) => (month, day(second)?),
+        None => (month(second)?, day(first)?),
+    };
+    let (year, long, _) = digits(year).filter(|(_, long, rest)| matches!(long, 2 | 4) && rest.is_empty())?;
+    Some((date_of(full_year(year, long), month, day)?, rest, None))
+}
+
+/// The hour of a time such as 18:30, 18:30:00.5+09:00, 6:30 PM.
+fn parse_hour(text: &str) -> Option<u32> {
+    let (hour, long, rest) = digits(text)?;
+    let (minute, minutes_long, rest) = digits(rest.strip_prefix(':')?)?;
+    let half =
+        rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == ':' || c == '.').trim().to_ascii_lowercase();
+    let is_zone = half.is_empty()
+        || half == "z"
+        || half == "utc"
+        || half.starts_with(['+', '-']) && half[1..].bytes().all(|c| c.is_ascii_digit() || c == b':');
+    let hour = match half.as_str() {
+        "am" => (1..=12).contains(&hour).then_some(hour % 12)?,
+        "pm" => (1..=12).contains(&hour).then_some(hour % 12 + 12)?,
+        _ if is_zone => hour,
+        _ => return None,
+    };
+    (hour < 24 && minute < 60 && long < 3 && minutes_long == 2).then(|| hour.try_into().unwrap_or(0))
+}

@@ -1,0 +1,305 @@
+//! Columns beside the text, as a linear model reads them: what each holds, and the features that a value becomes.
+//!
+//! - A number x becomes z = (x − mean) / deviation, at most 3 in size, and 1 for the step that x lies in: steps have equally many
+//!   of the training values, so that the effect may bend.
+//! - A category becomes 1 for its value, if training had it twice or more, else 1 for "other".
+//! - A date becomes z of its year (a fraction), and 1 each for its month, its day of the week and, where times are given, its hour.
+//! - A missing value becomes 1 for "missing".
+//!
+//! Each is multiplied by one of [`SCALES`]. What is kept of a column follows from the training rows alone.
+//!
+//! # Files
+//!
+//! - `date`: parsing of dates and times
+//! - `kind`: detection of what a column holds
+//! - `unread`: warnings about values that were not understood
+
+mod date;
+mod fit;
+#[cfg(test)]
+mod tests;
+mod unreadable;
+
+pub use fit::{UnclearColumn, fit_column};
+pub use unreadable::UnreadableValues;
+
+use chumoku_text::data::parse_separated_number;
+use chumoku_text::lang::lang;
+use chumoku_text::lang::wording::quote;
+use chumoku_text::tr;
+use date::DateHour;
+use serde::{Deserialize, Serialize};
+
+/// Most columns that a model reads.
+pub const MAX_COLUMNS: usize = 100;
+/// Most values of a category that are told apart.
+const MAX_VALUES: usize = 10_000;
+/// What a feature of 1 may be beside a text, whose features together have the length 1: the one with the least log-loss on the
+/// validation rows is taken. Columns that say nothing are kept small by it, and those that say much are not held back.
+pub const SCALES: [f32; 3] = [0.5, 0.15, 0.05];
+/// What it is without validation rows.
+pub const DEFAULT_SCALE: f32 = 0.15;
+/// Deviations from the mean that count: one wild number must not decide alone.
+const MAX_DEVIATIONS: f64 = 3.0;
+const MONTHS: usize = 12;
+const WEEKDAYS: usize = 7;
+const HOURS: usize = 24;
+
+/// A column beside the text that a model reads.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FeatureColumn {
+    /// Its name, as it was asked for.
+    pub name: String,
+    /// What it holds.
+    pub kind: FeatureColumnKind,
+}
+
+/// What a column beside the text holds, with what training found of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[non_exhaustive]
+pub enum FeatureColumnKind {
+    /// Numbers.
+    Number {
+        /// Of the training values.
+        mean: f64,
+        /// Their standard deviation, above 0.
+        deviation: f64,
+        /// Where the second step begins, the third, and so on; rising.
+        steps: Vec<f64>,
+    },
+    /// Names.
+    Category {
+        /// Those that are told apart, ascending.
+        values: Vec<String>,
+    },
+    /// Dates, maybe with times.
+    Date {
+        /// Mean of the years, fractions of a year counted.
+        mean: f64,
+        /// Their standard deviation, above 0.
+        deviation: f64,
+        /// Whether 01/02/2024 is a day in February.
+        day_first: bool,
+        /// Whether the hour counts.
+        hours: bool,
+    },
+}
+
+/// The value of a feature column as the model reads it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ColumnValue<'a> {
+    /// No value, or one that could not be read.
+    Missing,
+    /// A number.
+    Number(f64),
+    /// The number of a value that is told apart.
+    Known(usize),
+    /// A category that training did not see.
+    Other(&'a str),
+    /// A date, with its hour if the column has hours.
+    Date(DateHour),
+}
+
+/// Words for a value that is not there, where numbers or dates are expected.
+const MISSING_WORDS: [&str; 12] = ["n/a", "na", "nan", "null", "none", "-", "–", "—", "?", "unknown", "不明", "なし"];
+
+/// Whether a field says that there is no number or date.
+fn is_missing(cell: &str) -> bool {
+    let cell = cell.trim();
+    cell.is_empty() || MISSING_WORDS.contains(&cell.to_lowercase().as_str())
+}
+
+impl FeatureColumn {
+    /// What kind it is, as `--columns` names it.
+    pub fn kind_name(&self) -> &'static str {
+        match self.kind {
+            FeatureColumnKind::Number { .. } => "number",
+            FeatureColumnKind::Category { .. } => "category",
+            FeatureColumnKind::Date { .. } => "date",
+        }
+    }
+
+    /// Its name, what it holds, and what of it was found, in a few words.
+    pub fn describe(&self) -> String {
+        let name = quote(&self.name);
+        match &self.kind {
+            FeatureColumnKind::Number { mean, deviation, .. } => {
+                let [mean, deviation] = [*mean, *deviation].map(format_short);
+                tr!(
+                    "{name} number (mean {mean}, deviation {deviation})",
+                    "{name} 数値（平均 {mean}、標準偏差 {deviation}）"
+                )
+            }
+            FeatureColumnKind::Category { values } => {
+                let n = values.len();
+                let values = chumoku_text::lang::wording::format_count(n as u64, "value");
+                tr!("{name} category ({values} and others)", "{name} カテゴリ（{n} 種とその他）")
+            }
+            FeatureColumnKind::Date { hours, .. } => match hours {
+                false => tr!("{name} date (year, month, weekday)", "{name} 日付（年、月、曜日）"),
+                true => tr!("{name} date (year, month, weekday, hour)", "{name} 日付（年、月、曜日、時）"),
+            },
+        }
+    }
+
+    /// What a field is to the model.
+    pub fn parse<'a>(&self, cell: &'a str) -> ColumnValue<'a> {
+        match &self.kind {
+            FeatureColumnKind::Number { .. } => {
+                parse_separated_number(cell).map_or(ColumnValue::Missing, |(number, _)| ColumnValue::Number(number))
+            }
+            FeatureColumnKind::Category { values } => match cell.trim() {
+                "" => ColumnValue::Missing,
+                cell => values
+                    .binary_search_by(|value| value.as_str().cmp(cell))
+                    .map_or(ColumnValue::Other(cell), ColumnValue::Known),
+            },
+            FeatureColumnKind::Date { day_first, .. } => {
+                date::parse(cell, *day_first).map_or(ColumnValue::Missing, |found| ColumnValue::Date(found.date_hour))
+            }
+        }
+    }
+
+    /// Whether a field holds something that is no number, or no date, where there should be one: it then counts as missing.
+    pub fn is_unreadable(&self, cell: &str) -> bool {
+        !is_missing(cell) && self.parse(cell) == ColumnValue::Missing
+    }
+
+    /// Says that fields of this column are not read, in so many rows; one of them is `cell`.
+    pub fn unreadable_message(&self, rows: usize, cell: &str) -> String {
+        let (name, cell, noun) = (quote(&self.name), quote(cell.trim()), self.noun());
+        match rows {
+            1 => tr!(
+                "column {name}: {cell} is no {}, and counts as missing",
+                "列{name}: {cell} は{}ではないため、欠損として扱います",
+                noun.0
+            ),
+            _ => tr!(
+                "column {name}: {rows} values are no {}, such as {cell}, and count as missing",
+                "列{name}: {}ではない値が {rows} 個あり（{cell} など）、欠損として扱います",
+                noun.1
+            ),
+        }
+    }
+
+    /// Says that a value cannot be read.
+    pub fn error_message(&self, cell: &str) -> String {
+        let (name, cell, noun) = (quote(&self.name), quote(cell.trim()), self.noun().0);
+        tr!("column {name}: expected a {noun}, found {cell}", "列{name}: {noun}が必要ですが、{cell} です")
+    }
+
+    /// What it holds: one of them, and several.
+    fn noun(&self) -> (&'static str, &'static str) {
+        match self.kind {
+            FeatureColumnKind::Date { .. } => (lang().pick("date", "日付"), lang().pick("dates", "日付")),
+            _ => (
+                lang().pick("plain number", "数字と小数点だけの数値"),
+                lang().pick("plain numbers", "数字と小数点だけの数値"),
+            ),
+        }
+    }
+
+    /// Features that its values become.
+    pub fn num_features(&self) -> usize {
+        1 + match &self.kind {
+            FeatureColumnKind::Number { steps, .. } => 2 + steps.len(),
+            FeatureColumnKind::Category { values } => values.len() + 1,
+            FeatureColumnKind::Date { hours, .. } => 1 + MONTHS + WEEKDAYS + if *hours { HOURS } else { 0 },
+        }
+    }
+
+    /// The features of a field, ascending, with their values; "missing" is the last.
+    fn for_each_feature(&self, cell: &str, mut push: impl FnMut(usize, f32)) {
+        let scaled =
+            |x: f64, mean: f64, deviation: f64| ((x - mean) / deviation).clamp(-MAX_DEVIATIONS, MAX_DEVIATIONS) as f32;
+        match (self.parse(cell), &self.kind) {
+            (ColumnValue::Number(x), FeatureColumnKind::Number { mean, deviation, steps }) => {
+                push(0, scaled(x, *mean, *deviation));
+                push(1 + steps.partition_point(|&step| step <= x), 1.0);
+            }
+            (ColumnValue::Known(value), _) => push(value, 1.0),
+            (ColumnValue::Other(_), FeatureColumnKind::Category { values }) => push(values.len(), 1.0),
+            (ColumnValue::Date(moment), FeatureColumnKind::Date { mean, deviation, hours, .. }) => {
+                push(0, scaled(moment.years(), *mean, *deviation));
+                push(moment.date.month as usize, 1.0);
+                push(1 + MONTHS + moment.date.weekday(), 1.0);
+                if let Some(hour) = moment.hour.filter(|_| *hours) {
+                    push(1 + MONTHS + WEEKDAYS + hour as usize, 1.0);
+                }
+            }
+            _ => push(self.num_features() - 1, 1.0),
+        }
+    }
+
+    /// What is wrong with it, if anything: it may come from a file.
+    pub fn check(&self) -> Result<(), String> {
+        let name = quote(&self.name);
+        let rises =
+            |steps: &[f64]| steps.windows(2).all(|pair| pair[0] < pair[1]) && steps.iter().all(|x| x.is_finite());
+        let is_scale = |mean: f64, deviation: f64| mean.is_finite() && deviation.is_finite() && deviation > 0.0;
+        let is_sound = match &self.kind {
+            FeatureColumnKind::Number { mean, deviation, steps } => {
+                is_scale(*mean, *deviation) && rises(steps) && steps.len() <= MAX_VALUES
+            }
+            FeatureColumnKind::Category { values } => {
+                values.windows(2).all(|pair| pair[0] < pair[1]) && values.len() <= MAX_VALUES
+            }
+            FeatureColumnKind::Date { mean, deviation, .. } => is_scale(*mean, *deviation),
+        };
+        match is_sound && !self.name.trim().is_empty() {
+            true => Ok(()),
+            false => Err(tr!(
+                "columns: {name}: expected finite numbers, a deviation above 0, and steps or values that ascend",
+                "columns: {name}: 有限の数、0 より大きい deviation、昇順の steps または values が必要です"
+            )),
+        }
+    }
+}
+
+/// A number with four digits that count.
+fn format_short(x: f64) -> String {
+    if x == 0.0 || !(1e-4..1e9).contains(&x.abs()) {
+        return format!("{x:.3e}").replace("0.000e0", "0");
+    }
+    let digits = (3 - x.abs().log10().floor() as i64).clamp(0, 8) as usize;
+    let text = format!("{x:.digits$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+/// Features of these columns.
+pub fn num_features(columns: &[FeatureColumn]) -> usize {
+    columns.iter().map(FeatureColumn::num_features).sum()
+}
+
+/// Adds the features of what stands beside a row's text, times `scale`; a value that is not there is missing.
+pub fn push_features(columns: &[FeatureColumn], scale: f32, row: &str, indices: &mut Vec<u32>, values: &mut Vec<f32>) {
+    let mut cells = chumoku_text::feature_columns::values(row);
+    let mut first = 0;
+    for column in columns {
+        column.for_each_feature(cells.next().unwrap_or_default(), |feature, value| {
+            indices.push((first + feature) as u32);
+            values.push(scale * value);
+        });
+        first += column.num_features();
+    }
+}
+
+/// What is wrong with the columns of a model, or with what their features are multiplied by, if anything.
+pub fn check(columns: &[FeatureColumn], scale: f32) -> Result<(), String> {
+    if !columns.is_empty() && !(1e-6..=1e3).contains(&scale) {
+        return Err(tr!(
+            "column_scale: expected a number from 1e-6 to 1000, found {scale}",
+            "column_scale: 1e-6 から 1000 までの数値が必要ですが、{scale} です"
+        ));
+    }
+    if columns.len() > MAX_COLUMNS {
+        let found = columns.len();
+        return Err(tr!(
+            "columns: expected at most {MAX_COLUMNS}, found {found}",
+            "columns: {MAX_COLUMNS} 列以下のはずですが、{found} 列です"
+        ));
+    }
+    columns.iter().try_for_each(FeatureColumn::check)
+}

@@ -1,0 +1,194 @@
+use super::*;
+use chumoku_text::feature_columns::{FeatureRequest, join};
+use proptest::prelude::*;
+
+fn asked(name: &str) -> FeatureRequest {
+    FeatureRequest { name: name.to_owned(), ..FeatureRequest::default() }
+}
+
+fn of_kind(kind: &str) -> FeatureRequest {
+    FeatureRequest { kind: Some(kind.to_owned()), ..asked("x") }
+}
+
+fn learnt(cells: &[&str]) -> FeatureColumn {
+    fit_column(&asked("x"), cells).unwrap().column.unwrap()
+}
+
+#[test]
+fn words_for_missing_are_lower_case() {
+    assert!(MISSING_WORDS.iter().all(|word| word.to_lowercase() == *word));
+}
+
+#[test]
+fn kinds_are_recognised_from_what_fields_hold() {
+    let kinds: [(&[&str], &str); 13] = [
+        (&["1,200", "900", "1,050.5", "12,345,678"], "number"),
+        (&["12,50", "8,00", "1.200,25"], "number"),
+        (&["30-Jul-18", "1-Aug-18"], "date"),
+        (&["7/30/18", "12/1/18"], "date"),
+        (&["30.07.18", "01.08.19"], "date"),
+        (&["1", "2.5", "-3e2", "４"], "number"),
+        (&["1", "", "n/a", "2"], "number"),
+        (&["2024-01-31", "2024-02-01T10:00:00Z"], "date"),
+        (&["31.1.2024", "1.2.2024"], "date"),
+        (&["2024年1月31日", "令和6年2月1日"], "date"),
+        (&["5 Jan 2024", "January 6, 2024"], "date"),
+        (&["Ginza", "Ueno", "Ginza"], "category"),
+        (&["A-1", "A-1", "B-2"], "category"),
+    ];
+    for (cells, kind) in kinds {
+        assert_eq!(learnt(cells).kind_name(), kind, "{cells:?}");
+    }
+    let few = fit_column(&of_kind("category"), &["1", "1", "2"]).unwrap().column.unwrap();
+    assert_eq!(few.kind, FeatureColumnKind::Category { values: vec!["1".into()] });
+}
+
+#[test]
+fn what_is_unclear_is_refused_with_the_field_and_advice() {
+    let wrong = |cells: &[&str], wanted: FeatureRequest| fit_column(&wanted, cells).unwrap_err();
+    for cells in [["¥1,200", "¥900"], ["1,200円", "900円"], ["$12", "15"], ["50%", "60%"]] {
+        let unclear = wrong(&cells, asked("x"));
+        assert_eq!(unclear.cell, cells[0]);
+        assert!(unclear.problem.contains("x:category") && unclear.problem.contains("1200"), "{}", unclear.problem);
+    }
+    // A comma is one thing in a column.
+    let mixed = wrong(&["12,50", "1,200.75"], asked("x"));
+    assert!(mixed.cell == "1,200.75", "{}", mixed.problem);
+    let half = wrong(&["1", "2", "call us", "3", "ask"], asked("x"));
+    assert!(half.cell == "call us" && half.problem.contains("3 of 5"), "{}", half.problem);
+    let no_dates = wrong(&["2024-01-31", "soon"], of_kind("date"));
+    assert!(no_dates.cell == "soon" && no_dates.problem.contains("a date"), "{}", no_dates.problem);
+}
+
+#[test]
+fn columns_of_no_use_are_left_out_and_named() {
+    for cells in [["", ""], ["7", "7"], ["a", "b"], ["a", "a"], ["2024-01-01", "2024-01-01"]] {
+        let found = fit_column(&asked("x"), &cells).unwrap();
+        assert!(found.column.is_none() && found.notes[0].contains("“x”"), "{cells:?} {:?}", found.notes);
+    }
+    let mut cells = vec!["5"; 20];
+    cells.extend(["6", "none of your business"]);
+    let found = fit_column(&asked("x"), &cells).unwrap();
+    assert!(found.column.is_some() && found.notes[0].contains("1 of 22"), "{:?}", found.notes);
+}
+
+fn features(column: &FeatureColumn, cell: &str) -> Vec<(usize, f32)> {
+    let mut found = Vec::new();
+    column.for_each_feature(cell, |feature, value| found.push((feature, value)));
+    found
+}
+
+#[test]
+fn fields_become_features_as_the_formulas_say() {
+    // Mean 2, deviation 1; both values are no step: there are too few rows.
+    let number = learnt(&["1", "3"]);
+    assert_eq!(features(&number, "4"), [(0, 2.0), (1, 1.0)]);
+    assert_eq!(features(&number, "1e9")[0], (0, 3.0), "a wild number counts no more than three deviations");
+    assert_eq!(features(&number, "n/a"), [(2, 1.0)]);
+    let cells: Vec<String> = (1..=100).map(|i| i.to_string()).collect();
+    let steps = learnt(&cells.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!([features(&steps, "0")[1].0, features(&steps, "11")[1].0, features(&steps, "100")[1].0], [1, 2, 10]);
+
+    let shop = learnt(&["Ueno", "Ginza", "Ginza", "Ueno", "Kanda"]);
+    assert_eq!(shop.num_features(), 4);
+    let of = |cell: &str| features(&shop, cell);
+    assert_eq!([of(" Ginza"), of("Ueno"), of("Kanda"), of("")], [0, 1, 2, 3].map(|f| vec![(f, 1.0)]));
+
+    let date = learnt(&["2023-01-01", "2024-01-01"]);
+    // A Wednesday in January.
+    let found = features(&date, "2024-01-31");
+    assert_eq!((found[1], found[2], found.len()), ((1, 1.0), (1 + 12 + 3, 1.0), 3));
+    let times = learnt(&["2023-01-01 09:30", "2024-01-01 18:00"]);
+    assert_eq!(features(&times, "2024-01-31 6:05 PM")[3], (1 + 12 + 7 + 18, 1.0));
+    assert_eq!(features(&times, "soon"), [(times.num_features() - 1, 1.0)]);
+}
+
+#[test]
+fn days_come_first_where_the_rows_say_so() {
+    let column = learnt(&["31/12/2023", "01/02/2024"]);
+    let ColumnValue::Date(moment) = column.parse("05/03/2024") else { panic!("no date") };
+    assert_eq!((moment.date.month, moment.date.day), (3, 5));
+    let open = fit_column(&asked("x"), &["05/03/2024", "06/03/2024"]).unwrap();
+    assert!(open.notes[0].contains("month/day/year"), "{:?}", open.notes);
+}
+
+#[test]
+fn numbers_with_separators_are_read_by_their_value() {
+    let column = learnt(&["1,200", "900", "3,000"]);
+    let FeatureColumnKind::Number { mean, .. } = &column.kind else { panic!("no number") };
+    assert_eq!(*mean, 1700.0);
+    assert_eq!(column.parse("12,345"), ColumnValue::Number(12345.0));
+    assert_eq!(column.parse("12345"), ColumnValue::Number(12345.0));
+    // Years of two digits are those of POSIX.
+    let ColumnValue::Date(moment) = learnt(&["30-Jul-18", "1-Aug-18"]).parse("15-Mar-71") else { panic!("no date") };
+    assert_eq!(moment.date.to_string(), "1971-03-15");
+}
+
+#[test]
+fn what_is_no_date_is_none() {
+    for cell in ["2023-02-29", "2024-13-01", "2024-00-10", "2024-1", "1-2-3", "12", "2024-01-01 25:00", "2024-01-01 x"]
+    {
+        assert_eq!(date::parse(cell, false), None, "{cell}");
+    }
+    for cell in [
+        "2024-02-29",
+        "2024/2/29",
+        "Feb. 29, 2024",
+        "29-Feb-2024",
+        "29-Feb-24",
+        "2/29/24",
+        "29.2.24",
+        "２０２４年２月２９日",
+        "2024-02-29T23:59:59.5+09:00",
+    ] {
+        let found = date::parse(cell, false).unwrap_or_else(|| panic!("{cell}"));
+        assert_eq!(found.date_hour.date.to_string(), "2024-02-29", "{cell}");
+    }
+}
+
+#[test]
+fn a_row_without_its_fields_has_them_missing() {
+    let columns = [learnt(&["1", "3"]), learnt(&["a", "a", "b"])];
+    let (mut indices, mut values) = (Vec::new(), Vec::new());
+    push_features(&columns, 0.5, "a text", &mut indices, &mut values);
+    assert_eq!(indices, [2, 5]);
+    push_features(&columns, 0.5, &join("a text", &["3", "a"]), &mut indices, &mut values);
+    assert_eq!((&indices[2..], &values[2..]), (&[0, 1, 3][..], &[0.5; 3][..]));
+}
+
+#[test]
+fn a_column_that_no_training_makes_is_refused() {
+    let sound = learnt(&["1", "3"]);
+    assert!(sound.check().is_ok());
+    let number = |deviation: f64, steps: Vec<f64>| FeatureColumn {
+        name: "x".into(),
+        kind: FeatureColumnKind::Number { mean: 0.0, deviation, steps },
+    };
+    let values = |values: [&str; 2]| FeatureColumn {
+        name: "x".into(),
+        kind: FeatureColumnKind::Category { values: values.map(String::from).to_vec() },
+    };
+    for column in [number(0.0, vec![]), number(f64::NAN, vec![]), number(1.0, vec![2.0, 1.0]), values(["b", "a"])] {
+        assert!(column.check().is_err(), "{column:?}");
+    }
+    assert!(check(std::slice::from_ref(&sound), 0.5).is_ok() && check(std::slice::from_ref(&sound), 0.0).is_err());
+    assert!(check(&vec![sound; MAX_COLUMNS + 1], 0.5).is_err());
+}
+
+proptest! {
+    #[test]
+    fn no_field_breaks_a_column(cells in proptest::collection::vec("\\PC{0,12}|[0-9/.: -]{0,16}|[0-9]{1,4}年[0-9]{1,3}月[0-9]{1,2}日", 1..20), other in "\\PC{0,20}") {
+        let cells: Vec<&str> = cells.iter().map(String::as_str).collect();
+        for wanted in [asked("x"), of_kind("number"), of_kind("category"), of_kind("date")] {
+            let Ok(found) = fit_column(&wanted, &cells) else { continue };
+            let Some(column) = found.column else { continue };
+            prop_assert!(column.check().is_ok());
+            for cell in cells.iter().copied().chain([other.as_str()]) {
+                let features = features(&column, cell);
+                prop_assert!(!features.is_empty());
+                prop_assert!(features.iter().all(|(f, x)| *f < column.num_features() && x.is_finite()));
+                prop_assert!(features.windows(2).all(|pair| pair[0].0 < pair[1].0));
+            }
+        }
+    }
+}

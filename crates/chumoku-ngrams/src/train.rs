@@ -1,0 +1,533 @@
+//! Training: features, their weights, and the choice of C.
+
+use super::NgramConfig;
+use super::column_matrix::fitting_bytes;
+use super::error::NgramError;
+use super::features::{ColumnGroup, FeatureSelection, count_ngrams, select_features};
+use super::memory_estimate::{NgramEstimate, TrainingEstimate, slice_bits};
+use super::model::{NgramModel, NgramReport};
+use super::newton::{NewtonSolver, StopCriteria};
+use super::objective::{DualVector, LogisticObjective};
+use super::sparse::SparseRows;
+use super::target::{NgramTarget, label_ids_of, log_loss, num_outputs};
+use super::tokens::{HashSlice, NgramScheme};
+use super::vocabulary::{CountedTexts, Vocabulary};
+use crate::feature_columns;
+use chumoku_kernels::parallel;
+use chumoku_text::lang::lang;
+use chumoku_text::{failpoint, memory, pair, tr};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What a model learns from.
+#[derive(Debug, Clone, Copy)]
+pub struct NgramData<'a, A = u32> {
+    /// Training texts.
+    pub texts: &'a [&'a str],
+    /// The right answer for each training text.
+    pub labels: &'a [A],
+    /// Number of classes or labels; answers are below it.
+    pub num_classes: usize,
+    /// Texts and answers on which C is chosen.
+    pub valid: Option<(&'a [&'a str], &'a [A])>,
+    /// How much each training text counts in the loss; 1 if absent. Which n-grams are features, and what each weighs, follow
+    /// from the texts alone.
+    pub weights: Option<&'a [f32]>,
+    /// How much each of the texts counts on which C is chosen; 1 if absent.
+    pub valid_weights: Option<&'a [f32]>,
+}
+
+/// [`NgramData`] with the numbers of its answers, whatever their type.
+#[derive(Clone, Copy)]
+struct NgramExamples<'a> {
+    texts: &'a [&'a str],
+    labels: &'a [&'a [u32]],
+    num_classes: usize,
+    valid: Option<(&'a [&'a str], &'a [&'a [u32]])>,
+    weights: Option<&'a [f32]>,
+    valid_weights: Option<&'a [f32]>,
+    /// Whether labels do not exclude each other.
+    is_multi_label: bool,
+}
+
+/// Texts from which on an n-gram of one text only is no feature.
+const MANY_TEXTS: usize = 1000;
+
+impl NgramModel {
+    /// Learns from labelled texts.
+    ///
+    /// `progress` is told in a line what has been done; when `cancel` is set, training stops at the next step.
+    ///
+    /// # Errors
+    ///
+    /// Texts, labels, weights or settings that do not fit each other; [`NgramError::Cancelled`].
+    pub fn train<A: NgramTarget>(
+        data: &NgramData<'_, A>,
+        config: &NgramConfig,
+        cancel: &AtomicBool,
+        progress: &dyn Fn(&str),
+    ) -> Result<NgramModel, NgramError> {
+        Ok(NgramModel::train_warm(data, config, WarmStart::default(), cancel, progress)?.0)
+    }
+
+    /// [`NgramModel::train`], beginning from what an earlier training `found`. The second result is for a later one.
+    pub fn train_warm<A: NgramTarget>(
+        data: &NgramData<'_, A>,
+        config: &NgramConfig,
+        warm_start: WarmStart,
+        cancel: &AtomicBool,
+        progress: &dyn Fn(&str),
+    ) -> Result<(NgramModel, WarmStart), NgramError> {
+        let NgramData { texts, num_classes, weights, valid_weights, .. } = *data;
+        let (labels, valid) =
+            (label_ids_of(data.labels), data.valid.map(|(texts, labels)| (texts, label_ids_of(labels))));
+        let (labels, valid) = (&labels[..], valid.as_ref().map(|(texts, labels)| (*texts, &labels[..])));
+        let examples =
+            NgramExamples { texts, labels, num_classes, valid, weights, valid_weights, is_multi_label: A::IS_SET };
+        NgramModel::train_examples(&examples, config, warm_start, cancel, progress)
+    }
+
+    fn train_examples(
+        data: &NgramExamples<'_>,
+        config: &NgramConfig,
+        warm_start: WarmStart,
+        cancel: &AtomicBool,
+        progress: &dyn Fn(&str),
+    ) -> Result<(NgramModel, WarmStart), NgramError> {
+        check(data, config)?;
+        let is_cancelled = || cancel.load(Ordering::Relaxed);
+        let go_on = || {
+            if is_cancelled() { Err(NgramError::Cancelled) } else { Ok(()) }
+        };
+        let outputs = num_outputs(data.num_classes, data.is_multi_label);
+        if let Some([needed, free]) = memory::shortage(fitting_bytes(data.texts.len(), outputs)) {
+            return Err(NgramError::Memory { texts: data.texts.len(), classes: data.num_classes, needed, free });
+        }
+
+        let scheme = scheme_for(data.texts, config);
+        let reading = |read: usize| {
+            progress(&tr!("{read} of {} texts read", "{} 件中 {read} 件を読み込み済み", data.texts.len()));
+        };
+        let choice = FeatureSelection {
+            min_document_frequency: config.min_texts(data.texts.len()),
+            max_features: config.max_weights / outputs,
+            relevance: config.relevance,
+            labels: data.labels,
+            classes: data.num_classes,
+            column_features: feature_columns::num_features(&scheme.columns),
+        };
+        let known = warm_start.texts.filter(|(known, _)| *known == scheme).map(|(_, counted)| counted);
+        let NgramCounts { mut texts, parts, is_whole } = match known {
+            Some(texts) => {
+                NgramCounts { parts: count_ngrams(&texts, choice.min_document_frequency), texts, is_whole: true }
+            }
+            None => NgramCounts::count(data.texts, &scheme, choice.min_document_frequency, (&is_cancelled, &reading)),
+        };
+        go_on()?;
+        let (vocabulary, x) = select_features(parts, &texts, &choice);
+        failpoint::hit("ngrams");
+        go_on()?;
+        progress(&tr!(
+            "{} n-grams from {} texts",
+            "{1} 件のテキストから {0} 個の n-gram",
+            vocabulary.len(),
+            data.texts.len()
+        ));
+
+        let row_weights = data.weights.map_or_else(|| vec![1.0; data.texts.len()], <[f32]>::to_vec);
+        let prior = class_prior(data, &row_weights);
+        let bias = match prior[..] {
+            [first, second] if !data.is_multi_label => vec![second - first],
+            _ => prior.clone(),
+        };
+        let is_set = data.is_multi_label;
+        let problem = LogisticObjective {
+            x: &x,
+            labels: data.labels,
+            is_multi_label: is_set,
+            row_weights: &row_weights,
+            outputs,
+            prior: &bias,
+        };
+        let valid = data.valid.filter(|(texts, _)| !texts.is_empty());
+        let valid_counted = valid.filter(|_| is_whole).map(|(texts, _)| {
+            let counted = CountedTexts::read(texts, &scheme, &is_cancelled, &|_| {});
+            let rows = counted.rows(&vocabulary);
+            (counted, rows)
+        });
+        go_on()?;
+
+        let valid = valid.map(|(texts, labels)| {
+            let rows = match &valid_counted {
+                Some((_, rows)) => ValidationRows::Rows(rows),
+                None => ValidationRows::Texts(texts, &scheme, &vocabulary),
+            };
+            (rows, labels)
+        });
+        let listener = TrainingCallbacks { is_cancelled: &is_cancelled, progress };
+        let start = warm_start.start.filter(|start| start.dual.len() == data.texts.len() * outputs);
+        let search = PenaltySearch {
+            problem: &problem,
+            solver: NewtonSolver::new(&problem),
+            valid,
+            data,
+            tolerance: config.tolerance,
+            listener,
+            products: 0,
+        };
+        let PenaltyTrial { weights, start, report } = search.run(start, config)?;
+        if let Some((valid, _)) = valid_counted {
+            texts.append(valid);
+        }
+        let found = WarmStart { texts: is_whole.then(|| (scheme.clone(), texts)), start: Some(start) };
+        Ok((NgramModel { scheme, vocabulary, weights, prior, is_multi_label: is_set, report: Some(report) }, found))
+    }
+}
+
+/// The n-grams of training texts.
+struct NgramCounts {
+    /// The counts or, where texts are read slice by slice, what stands beside the texts alone.
+    texts: CountedTexts,
+    /// The columns of those of enough texts.
+    parts: Vec<ColumnGroup>,
+    is_whole: bool,
+}
+
+impl NgramCounts {
+    /// Reads texts: once, or where so many counts would take too much memory once for each slice of the hashes.
+    fn count(
+        texts: &[&str],
+        scheme: &NgramScheme,
+        at_least: u32,
+        (is_cancelled, reading): (&(dyn Fn() -> bool + Sync), &dyn Fn(usize)),
+    ) -> NgramCounts {
+        let bits = slice_bits(NgramEstimate::estimate(texts, scheme, at_least).ngrams);
+        let read = |slice: HashSlice, done: usize| {
+            let progress = |read: usize| reading((done * texts.len() + read) >> bits);
+            CountedTexts::read_slice(texts, scheme, slice, is_cancelled, &progress)
+        };
+        let mut slices = HashSlice::all(bits).enumerate();
+        let mut first = read(slices.next().map_or_else(HashSlice::default, |(_, slice)| slice), 0);
+        let mut parts = count_ngrams(&first, at_least);
+        if bits == 0 {
+            return NgramCounts { texts: first, parts, is_whole: true };
+        }
+        first.drop_ngrams();
+        for (done, slice) in slices {
+            if !is_cancelled() {
+                parts.extend(count_ngrams(&read(slice, done), at_least));
+            }
+        }
+        NgramCounts { texts: first, parts, is_whole: false }
+    }
+}
+
+impl NgramConfig {
+    /// The number of training texts that must contain an n-gram for it to be a feature.
+    fn min_texts(&self, texts: usize) -> u32 {
+        self.min_document_frequency.unwrap_or(if texts < MANY_TEXTS { 1 } else { 2 })
+    }
+
+    /// Estimates from some of the training and validation `texts` how many bytes of memory training takes at the most.
+    /// `is_set` if labels do not exclude each other.
+    pub fn training_memory(&self, texts: [&[&str]; 2], classes: usize, is_set: bool) -> f64 {
+        let (scheme, at_least) = (scheme_for(texts[0], self), self.min_texts(texts[0].len()));
+        TrainingEstimate {
+            estimates: texts.map(|texts| NgramEstimate::estimate(texts, &scheme, at_least)),
+            texts: texts[0].len(),
+            classes,
+            is_multi_label: is_set,
+            max_features: self.max_weights / num_outputs(classes, is_set).max(1),
+        }
+        .bytes()
+    }
+}
+
+/// The warm start of a later training on the training and validation texts together.
+#[derive(Default)]
+pub struct WarmStart {
+    /// The n-grams of all these texts.
+    texts: Option<(NgramScheme, CountedTexts)>,
+    start: Option<StartPoint>,
+}
+
+impl WarmStart {
+    /// Gives up the n-grams, which the later training will read again.
+    pub fn drop_ngrams(&mut self) {
+        self.texts = None;
+    }
+}
+
+/// Where to begin: a solution as [`Vector`] has it.
+struct StartPoint {
+    /// (texts, outputs)
+    dual: Vec<f32>,
+    /// (outputs)
+    bias: Vec<f32>,
+}
+
+struct TrainingCallbacks<'a> {
+    is_cancelled: &'a (dyn Fn() -> bool + Sync),
+    progress: &'a dyn Fn(&str),
+}
+
+/// Texts on which C is chosen.
+#[derive(Clone, Copy)]
+enum ValidationRows<'a> {
+    Rows(&'a SparseRows),
+    /// To be read each time: their rows would take too much memory.
+    Texts(&'a [&'a str], &'a NgramScheme, &'a Vocabulary),
+}
+
+impl ValidationRows<'_> {
+    /// The scores of each text.
+    fn scores(self, weights: &[f32], bias: &[f32]) -> Vec<f32> {
+        /// Texts whose rows are held at a time.
+        const AT_A_TIME: usize = 1 << 13;
+        match self {
+            ValidationRows::Rows(rows) => rows.matmul_plus(weights, bias),
+            ValidationRows::Texts(texts, scheme, vocabulary) => {
+                let of_some = |texts: &[&str]| {
+                    let counted = CountedTexts::read(texts, scheme, &|| false, &|_| {});
+                    counted.rows(vocabulary).matmul_plus(weights, bias)
+                };
+                texts.chunks(AT_A_TIME).flat_map(of_some).collect()
+            }
+        }
+    }
+}
+
+/// The search for C.
+struct PenaltySearch<'a> {
+    problem: &'a LogisticObjective<'a>,
+    solver: NewtonSolver<'a>,
+    valid: Option<(ValidationRows<'a>, &'a [&'a [u32]])>,
+    data: &'a NgramExamples<'a>,
+    tolerance: f64,
+    listener: TrainingCallbacks<'a>,
+    /// So far.
+    products: usize,
+}
+
+/// The solution at one C.
+struct PenaltyTrial {
+    weights: Vec<f32>,
+    start: StartPoint,
+    report: NgramReport,
+}
+
+impl PenaltyTrial {
+    fn is_better_than(&self, other: &PenaltyTrial) -> bool {
+        match (self.report.valid_loss, other.report.valid_loss) {
+            (Some(loss), Some(other)) => loss < other,
+            _ => true,
+        }
+    }
+}
+
+impl PenaltySearch<'_> {
+    /// The weights at the C of least validation loss, or at the one set where there are no validation rows.
+    fn run(mut self, start: Option<StartPoint>, config: &NgramConfig) -> Result<PenaltyTrial, NgramError> {
+        let mut at = self.problem.start();
+        let is_new = start.is_none();
+        if let Some(start) = start {
+            self.problem.set_point(&start.dual, &start.bias, &mut at);
+            self.solver.fill_scores(&mut at);
+        }
+        if self.valid.is_none() {
+            // Small ones are quick, and good starts for large ones.
+            for &c in config.c_grid.iter().filter(|&&c| is_new && c < config.c_without_validation) {
+                self.fit(&mut at, c)?;
+            }
+            return self.trial(&mut at, config.c_without_validation);
+        }
+        // The loss has one valley in C: up the grid from its second value, each from the solution of the one below, as
+        // long as it falls; if it never does, down.
+        let (below, above) = config.c_grid.split_at(usize::from(config.c_grid.len() > 1));
+        let mut best = self.trial(&mut at, above[0])?;
+        let first = at.clone();
+        for &c in &above[1..] {
+            let trial = self.trial(&mut at, c)?;
+            if !trial.is_better_than(&best) {
+                break;
+            }
+            best = trial;
+        }
+        if best.report.c == above[0] {
+            at = first;
+            for &c in below {
+                let trial = self.trial(&mut at, c)?;
+                if trial.is_better_than(&best) {
+                    best = trial;
+                }
+            }
+        }
+        best.report.products = self.products;
+        Ok(best)
+    }
+
+    /// Moves to the solution at `c`; returns the norm of its gradient.
+    fn fit(&mut self, at: &mut DualVector, c: f32) -> Result<f64, NgramError> {
+        let step = |step: usize, gradient: f64| {
+            (self.listener.progress)(&tr!(
+                "C {c}: step {step}, gradient {gradient:.4} of {:.4}",
+                "C {c}：ステップ {step}、勾配 {gradient:.4}（目標 {:.4}）",
+                self.tolerance
+            ));
+        };
+        let stop =
+            StopCriteria { tolerance: self.tolerance, is_cancelled: self.listener.is_cancelled, progress: &step };
+        let outcome = self.solver.fit(at, c, &stop);
+        if (self.listener.is_cancelled)() {
+            return Err(NgramError::Cancelled);
+        }
+        self.products += outcome.products;
+        Ok(outcome.relative_gradient)
+    }
+
+    /// The solution at `c`, with its scores on the validation rows.
+    fn trial(&mut self, at: &mut DualVector, c: f32) -> Result<PenaltyTrial, NgramError> {
+        let relative_gradient = self.fit(at, c)?;
+        let weights = self.problem.weights(at);
+        let mut dual = self.problem.unpadded(&at.dual);
+        let score = self.valid.map(|(rows, labels)| {
+            let (weights, bias) = weights.split_at(weights.len() - self.problem.outputs);
+            let scores = rows.scores(weights, bias);
+            let score = evaluate(&scores, labels, self.data);
+            let percent = 100.0 * score.accuracy;
+            (self.listener.progress)(&tr!(
+                "C {c}: validation loss {:.4}, accuracy {percent:.2} %",
+                "C {c}：検証データの損失 {:.4}、正解率 {percent:.2} %",
+                score.loss
+            ));
+            // These rows have had no part in the weights.
+            dual.resize(dual.len() + scores.len(), 0.0);
+            score
+        });
+        let report = NgramReport {
+            c,
+            valid_loss: score.map(|score| score.loss),
+            valid_accuracy: score.map(|score| score.accuracy),
+            relative_gradient,
+            products: self.products,
+        };
+        Ok(PenaltyTrial { weights, start: StartPoint { dual, bias: at.bias.clone() }, report })
+    }
+}
+
+#[derive(Clone, Copy)]
+struct ValidationScore {
+    loss: f64,
+    accuracy: f64,
+}
+
+fn check(data: &NgramExamples<'_>, config: &NgramConfig) -> Result<(), NgramError> {
+    if data.texts.is_empty() {
+        return Err(NgramError::NoTexts);
+    }
+    if data.num_classes < 2 {
+        return Err(NgramError::Classes { got: data.num_classes });
+    }
+    for (texts, labels) in [Some((data.texts, data.labels)), data.valid].into_iter().flatten() {
+        if texts.len() != labels.len() || texts.len() > u32::MAX as usize {
+            return Err(NgramError::Lengths { texts: texts.len(), labels: labels.len() });
+        }
+        let is_unknown = |label: &&u32| **label as usize >= data.num_classes;
+        let unknown = |answer: &[u32]| answer.iter().find(is_unknown).copied();
+        if let Some((row, label)) = labels.iter().enumerate().find_map(|(row, answer)| Some((row, unknown(answer)?))) {
+            return Err(NgramError::Label { row, label, classes: data.num_classes });
+        }
+    }
+    let valid_texts = data.valid.map_or(0, |(texts, _)| texts.len());
+    for (weights, texts) in [(data.weights, data.texts.len()), (data.valid_weights, valid_texts)] {
+        let Some(weights) = weights else { continue };
+        let is_weight = |weight: &f32| weight.is_finite() && *weight >= 0.0;
+        if weights.len() != texts || !weights.iter().all(is_weight) {
+            let bad = weights.iter().copied().enumerate().find(|(_, weight)| !is_weight(weight));
+            return Err(NgramError::Weights { texts, weights: weights.len(), bad });
+        }
+    }
+    if data.weights.is_some_and(|weights| weights.iter().all(|&weight| weight == 0.0)) {
+        return Err(NgramError::NoWeight);
+    }
+    config.scheme.check()?;
+    let is_c = |c: &f32| *c > 0.0 && *c <= 1e6;
+    if !config.c_grid.iter().chain([&config.c_without_validation]).all(is_c)
+        || config.c_grid.is_empty()
+        || !config.c_grid.is_sorted()
+    {
+        let got = format!("{:?}", config.c_grid);
+        return Err(NgramError::Setting {
+            setting: "c_grid",
+            expected: lang()
+                .pick("one or more ascending numbers above 0, at most 1e6,", "0 より大きく 1e6 以下の昇順の数"),
+            got,
+        });
+    }
+    if !(0.0..=2.0).contains(&config.relevance) {
+        let got = config.relevance.to_string();
+        let expected = lang().pick("a number from 0 to 2", "0 から 2 までの数");
+        return Err(NgramError::Setting { setting: "relevance", expected, got });
+    }
+    if config.tolerance.is_nan() || config.tolerance <= 0.0 {
+        let got = config.tolerance.to_string();
+        return Err(NgramError::Setting {
+            setting: "tolerance",
+            expected: lang().pick("a number above 0", "正の数"),
+            got,
+        });
+    }
+    Ok(())
+}
+
+/// The configured scheme, without runs inside words where texts are long.
+fn scheme_for(texts: &[&str], config: &NgramConfig) -> NgramScheme {
+    let mut scheme = config.scheme.clone();
+    let words: usize = parallel::map(texts, |text| scheme.text_of(text).split_whitespace().count()).iter().sum();
+    if words as f64 > config.inside_words_up_to * texts.len() as f64 {
+        scheme.inside_words = None;
+    }
+    scheme.pairs = texts.iter().all(|text| pair::split(text).is_some());
+    scheme
+}
+
+/// Logarithm of each class's share of the weighted rows, half a row added to each class; of labels that do not exclude each
+/// other, the log-odds of each.
+fn class_prior(data: &NgramExamples<'_>, row_weights: &[f32]) -> Vec<f32> {
+    let mut sums = vec![0.5_f64; data.num_classes];
+    for (answer, &weight) in data.labels.iter().zip(row_weights) {
+        answer.iter().for_each(|&label| sums[label as usize] += f64::from(weight));
+    }
+    if data.is_multi_label {
+        let rows = 1.0 + row_weights.iter().map(|&weight| f64::from(weight)).sum::<f64>();
+        return sums.iter().map(|sum| (sum / (rows - sum)).ln() as f32).collect();
+    }
+    let all: f64 = sums.iter().sum();
+    sums.iter().map(|sum| (sum / all).ln() as f32).collect()
+}
+
+fn evaluate(scores: &[f32], labels: &[&[u32]], data: &NgramExamples<'_>) -> ValidationScore {
+    let (mut total, mut weights, mut right) = (0.0, 0.0, 0);
+    for (row, (scores, answer)) in scores.chunks_exact(scores.len() / labels.len()).zip(labels).enumerate() {
+        let weight = data.valid_weights.map_or(1.0, |weights| f64::from(weights[row]));
+        total += weight * log_loss(scores, answer, data.is_multi_label);
+        weights += weight;
+        right += usize::from(is_correct(scores, answer, data.is_multi_label));
+    }
+    ValidationScore {
+        loss: if weights > 0.0 { total / weights } else { total },
+        accuracy: right as f64 / labels.len() as f64,
+    }
+}
+
+/// Whether scores give the answer: the class, or exactly these labels.
+fn is_correct(scores: &[f32], answer: &[u32], is_set: bool) -> bool {
+    if is_set {
+        let found = (0..scores.len() as u32).filter(|&label| scores[label as usize] > 0.0);
+        return found.eq(answer.iter().copied());
+    }
+    let predicted = match scores {
+        [score] => usize::from(*score > 0.0),
+        many => (0..many.len()).fold(0, |best, class| if many[class] > many[best] { class } else { best }),
+    };
+    answer.first().is_some_and(|&label| label as usize == predicted)
+}

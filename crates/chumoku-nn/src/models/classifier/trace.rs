@@ -1,0 +1,155 @@
+//! What a classifier computes while it reads one sequence, and the gradients of a class's loss, for whoever shows them.
+
+use super::Classifier;
+use crate::Result;
+use crate::layers::{
+    AttentionTrace, Backbone, BackboneCache, DenseParameters, GradientTrace, LinearMatrices, Mode, NormParameters,
+    Offsets, Pooling, Tokens, numbers, numbers_mut, to_f64,
+};
+use crate::params::Params;
+use chumoku_kernels::parallel::in_pool;
+use chumoku_kernels::{CrossEntropy, Real, cross_entropy};
+use ndarray::Array2;
+
+/// What a classifier makes of what its last layer comes to.
+#[derive(Clone, Debug)]
+pub struct HeadTrace {
+    /// The normalisation behind the last layer, of an encoder that normalises before each part.
+    pub norm: Option<NormParameters>,
+    /// The model's own vectors of the tokens, normalised: (tokens, d_model).
+    pub hidden: Array2<f64>,
+    /// How they become one.
+    pub pooling: Pooling,
+    /// The layer after pooling, if there is one.
+    pub dense: Option<DenseParameters>,
+    /// The last layer: (width, classes) and (1, classes).
+    pub last: LinearMatrices,
+    /// The model's own logits: (1, classes).
+    pub logits: Array2<f64>,
+}
+
+/// The cross-entropy of a class, and its gradients in one layer and behind the last.
+#[derive(Clone, Debug)]
+pub struct LossTrace {
+    /// The class.
+    pub class: u32,
+    /// −ln of its probability.
+    pub loss: f64,
+    /// In the layer.
+    pub layer: GradientTrace,
+    /// Of γ and β of the normalisation behind the last layer.
+    pub norm: Option<NormParameters>,
+    /// Of the layer after pooling, if there is one.
+    pub dense: Option<DenseParameters>,
+    /// Of the last layer.
+    pub last: LinearMatrices,
+}
+
+/// What a classifier's layer makes of one sequence, what the head makes of the last layer, and the gradients of the loss.
+type ClassifierTrace = (AttentionTrace, HeadTrace, Option<LossTrace>);
+
+impl Classifier {
+    /// What the attention of a layer is given and makes when the model reads one sequence, and what the head makes of the
+    /// last layer; none without attention.
+    ///
+    /// # Errors
+    /// If an id or the length is beyond the model's.
+    ///
+    /// # Panics
+    /// If there is no such layer.
+    pub fn trace<T: Real>(
+        &self,
+        p: &Params<T>,
+        ids: &[u32],
+        layer: usize,
+    ) -> Result<Option<(AttentionTrace, HeadTrace)>> {
+        Ok(self.trace_with_loss(p, ids, layer, None)?.map(|(attention, answer, _)| (attention, answer)))
+    }
+
+    /// The same, and the gradients of the cross-entropy of a class or, without one, of the most probable: those of the whole
+    /// network, in the layer and behind the last, without dropout.
+    ///
+    /// # Errors
+    /// If an id, the class or the length is beyond the model's.
+    ///
+    /// # Panics
+    /// If there is no such layer.
+    pub fn trace_backward<T: Real>(
+        &self,
+        p: &Params<T>,
+        ids: &[u32],
+        layer: usize,
+        class: Option<u32>,
+    ) -> Result<Option<(AttentionTrace, HeadTrace, LossTrace)>> {
+        let found = self.trace_with_loss(p, ids, layer, Some(class))?;
+        Ok(found.and_then(|(attention, answer, loss)| Some((attention, answer, loss?))))
+    }
+
+    fn trace_with_loss<T: Real>(
+        &self,
+        p: &Params<T>,
+        ids: &[u32],
+        layer: usize,
+        class: Option<Option<u32>>,
+    ) -> Result<Option<ClassifierTrace>> {
+        let (offsets, mode) = (Offsets::from_lengths([ids.len()]), Mode::Eval);
+        let Backbone::Transformer(encoder) = &self.backbone else { return Ok(None) };
+        in_pool(|| {
+            let (x, _) = self.embeddings.forward(p, Tokens::new(ids, &offsets), mode)?;
+            let (hidden, cache) = encoder.forward(p, x, &offsets, mode)?;
+            let attention = encoder.trace(p, &cache, &offsets, layer)?;
+            let (pooled, pooling) = self.config.pooling.forward(hidden.view(), &offsets);
+            let (logits, head) = self.head.forward(p, pooled, mode)?;
+            let (dense, last) = self.head.parameters(p);
+            let loss = match class {
+                None => None,
+                Some(class) => {
+                    let class = class.unwrap_or_else(|| argmax(&logits));
+                    let mut d_logits = Array2::from_elem(logits.dim(), T::ZERO);
+                    let options = CrossEntropy { label_smoothing: T::ZERO, class_weights: None, row_weights: None };
+                    let loss = cross_entropy(numbers(&logits.view()), &[class], &options, numbers_mut(&mut d_logits))?;
+                    let mut grads = Params::zeros(&self.layout);
+                    let d_pooled = self.head.backward(p, &head, d_logits.view(), mode, &mut grads)?;
+                    let dy = self.config.pooling.backward(&pooling, &offsets, d_pooled.view());
+                    let layer = encoder.trace_gradients(p, (&cache, &offsets), dy, layer, &mut grads)?;
+                    let (dense, last) = self.head.parameters(&grads);
+                    let norm = encoder.norm_parameters(&grads);
+                    Some(LossTrace { class, loss: loss.to_f64(), layer, norm, dense, last })
+                }
+            };
+            let answer = HeadTrace {
+                norm: encoder.norm_parameters(p),
+                hidden: to_f64(hidden.view()),
+                pooling: self.config.pooling,
+                dense,
+                last,
+                logits: to_f64(logits.view()),
+            };
+            Ok(Some((attention, answer, loss)))
+        })
+    }
+
+    /// The same for every layer in turn, the model reading once; nothing without attention.
+    ///
+    /// # Errors
+    /// If an id or the length is beyond the model's.
+    pub fn trace_layers<T: Real>(
+        &self,
+        p: &Params<T>,
+        ids: &[u32],
+        each: &mut dyn FnMut(&AttentionTrace),
+    ) -> Result<()> {
+        let offsets = Offsets::from_lengths([ids.len()]);
+        let (_, cache) = self.forward(p, ids, &offsets, Mode::Eval)?;
+        if let (Backbone::Transformer(encoder), BackboneCache::Transformer(cache)) = (&self.backbone, &cache.backbone) {
+            encoder.trace_layers(p, cache, &offsets, each)?;
+        }
+        Ok(())
+    }
+}
+
+/// The first largest of the one row of logits.
+fn argmax<T: Real>(logits: &Array2<T>) -> u32 {
+    let row = logits.row(0);
+    (0..row.len()).fold(0, |best, class| if row[class] > row[best] { class } else { best }) as u32
+}

@@ -1,0 +1,176 @@
+//! Why a text got its answer: as JSON, and as the page of `chumoku explain --html`.
+
+use crate::answer_body::AnswerBody;
+use crate::limits::Limits;
+use crate::model::{LoadedModel, ServerModel};
+use crate::request_error::{RequestError, Result};
+use chumoku::explain::{Alignment, AttributionMethod, Explanation, SpanQuery, TaggedText, shorten_numbers, to_json};
+use chumoku::lang::lang;
+use chumoku::{NnError, TextTagger, tr};
+use chumoku_view::{alignment_to_html, tagged_to_html, to_html};
+use serde_json::Value;
+
+/// Effects of words on spans that an answer may have: some 100 MB while they are written.
+const MAX_EFFECTS: usize = 100_000;
+
+/// What is asked.
+#[derive(Debug)]
+pub(crate) struct ExplainRequest {
+    pub(crate) text: String,
+    /// For an encoder a text to compare with, for a translator a translation.
+    pub(crate) target: Option<String>,
+    /// For a tagger a span, whether it is marked or not.
+    pub(crate) span: Option<SpanQuery>,
+    pub(crate) method: AttributionMethod,
+    /// The label, where a text may have several.
+    pub(crate) label: Option<String>,
+    /// Whether the page is asked for.
+    pub(crate) as_page: bool,
+}
+
+/// What is found.
+enum ExplanationResult {
+    Explanation(Box<Explanation>),
+    /// One that has n-grams beside it in JSON.
+    WithNgrams(Box<Explanation>, Value),
+    Alignment(Box<Alignment>),
+    Tagged(Box<TaggedText>),
+}
+
+fn explain(loaded: &LoadedModel, asked: &ExplainRequest) -> Result<ExplanationResult> {
+    let ExplainRequest { text, target, span, method, label, .. } = asked;
+    let (target, label, name) = (target.as_deref(), label.as_deref(), loaded.name.as_str());
+    let explanation = match &loaded.model {
+        ServerModel::Classifier(model) => {
+            let mut explanation = model.explain_label(text, name, (*method, label), &mut |_, _| {})?;
+            explanation.attribution.curves = Some(model.curves(&explanation)?);
+            explanation
+        }
+        ServerModel::Ngrams(model) => {
+            let ngrams = serde_json::to_value(model.ngram_effects_on_label(text, label)?).unwrap_or_default();
+            return Ok(ExplanationResult::WithNgrams(Box::new(model.explain_label(text, name, label)?), ngrams));
+        }
+        ServerModel::Generator(model) => model.explain(text, name)?,
+        ServerModel::Embedder(model) => model.explain(text, target, name)?,
+        ServerModel::Translator(model) => {
+            let found = model.explain(text, target, name).map_err(target_error)?;
+            return Ok(ExplanationResult::Alignment(Box::new(found)));
+        }
+        ServerModel::Tagger(model) => {
+            check_size(model, text, span.is_some())?;
+            return Ok(ExplanationResult::Tagged(Box::new(model.explain(
+                text,
+                name,
+                span.as_ref(),
+                &mut |_, _| {},
+            )?)));
+        }
+    };
+    Ok(ExplanationResult::Explanation(Box::new(explanation)))
+}
+
+/// Maps an error of a translator: only the given translation can be too long.
+fn target_error(error: chumoku::Error) -> RequestError {
+    match error {
+        chumoku::Error::Nn(NnError::TooLong { .. }) => RequestError::too_large(format!("target: {error}")),
+        error => error.into(),
+    }
+}
+
+/// Refuses texts whose spans have more effects than fit into an answer: each word has one on each span.
+fn check_size(model: &TextTagger, text: &str, is_one: bool) -> Result<()> {
+    let words = model.config().unit.split(text).len();
+    if words <= MAX_EFFECTS && is_one || words == 0 {
+        return Ok(());
+    }
+    let spans = if is_one { 1 } else { model.predict(&[text])?.concat().len() };
+    if spans * words <= MAX_EFFECTS {
+        return Ok(());
+    }
+    Err(RequestError::too_large(tr!(
+        "inputs: expected at most {MAX_EFFECTS} effects of words on spans, found {spans} spans times {words} words; ask for one span, as with \
+         \"span\": {{\"start\": 0, \"end\": 4}}, or for a shorter text",
+        "inputs: スパンへの語の影響は {MAX_EFFECTS} 個までですが、{spans} スパン × {words} 語あります。\"span\": {{\"start\": 0, \"end\": 4}} のように\
+         1 つのスパンを指定するか、短いテキストを送ってください"
+    )))
+}
+
+/// Writes the object of `chumoku explain --json`, or the page of `--html`.
+///
+/// # Errors
+/// If it costs more than it may, or the model cannot explain it.
+pub(crate) fn write_answer(loaded: &LoadedModel, asked: &ExplainRequest, limits: &Limits) -> Result<AnswerBody> {
+    check_cost(loaded, asked, limits)?;
+    match asked.as_page {
+        false => AnswerBody::json(&as_json(loaded, asked)?, limits.answer),
+        true => AnswerBody::page(&as_page(loaded, asked)?, limits.answer),
+    }
+}
+
+/// Refuses an explanation that needs more computing than one may, or would be larger than an answer may be.
+fn check_cost(loaded: &LoadedModel, asked: &ExplainRequest, limits: &Limits) -> Result<()> {
+    /// Bytes of a number in JSON, about.
+    const NUMBER: u128 = 8;
+    let (text, target) = (&asked.text, asked.target.as_deref());
+    let cost = match &loaded.model {
+        ServerModel::Classifier(model) => model.explain_cost(text, asked.method)?,
+        ServerModel::Ngrams(model) => model.explain_cost(text),
+        ServerModel::Generator(model) => model.explain_cost(text)?,
+        ServerModel::Embedder(model) => model.explain_cost(text)?,
+        ServerModel::Translator(model) => model.explain_cost(text, target)?,
+        ServerModel::Tagger(model) => model.explain_cost(text)?,
+    };
+    let (needed, most) = (cost.multiply_adds.div_ceil(1_000_000_000), limits.explain);
+    if needed > u128::from(most) {
+        return Err(RequestError::too_large(tr!(
+            "inputs: expected an explanation that needs at most {most} billion multiply-adds (--max-explain), found one of {needed} billion; \
+             send a shorter text",
+            "inputs: 説明に使える積和演算は {most} × 10 億回（--max-explain）までですが、{needed} × 10 億回かかります。短いテキストを送って\
+             ください"
+        )));
+    }
+    let (numbers, most) = (cost.numbers, limits.answer);
+    if numbers * NUMBER > most as u128 {
+        return Err(RequestError::too_large(tr!(
+            "inputs: an explanation with {numbers} numbers has more than {most} bytes (--max-answer); send a shorter text",
+            "inputs: 数値が {numbers} 個ある説明は {most} バイト（--max-answer）を超えます。短いテキストを送ってください"
+        )));
+    }
+    Ok(())
+}
+
+/// What `chumoku explain --json` prints.
+fn as_json(loaded: &LoadedModel, asked: &ExplainRequest) -> Result<Value> {
+    Ok(match explain(loaded, asked)? {
+        ExplanationResult::Explanation(explanation) => to_json(&explanation),
+        ExplanationResult::WithNgrams(explanation, ngrams) => {
+            let mut found = to_json(&explanation);
+            found["ngrams"] = ngrams;
+            found
+        }
+        ExplanationResult::Alignment(alignment) => alignment.to_json(),
+        ExplanationResult::Tagged(tagged) => shorten_numbers(serde_json::to_value(&tagged).unwrap_or_default()),
+    })
+}
+
+/// What `chumoku explain --html` writes.
+fn as_page(loaded: &LoadedModel, asked: &ExplainRequest) -> Result<String> {
+    Ok(match explain(loaded, asked)? {
+        ExplanationResult::Explanation(explanation) | ExplanationResult::WithNgrams(explanation, _) => {
+            // The first head of the last layer, as the command shows it.
+            to_html(&explanation, [explanation.layers.saturating_sub(1), 0], lang())
+        }
+        ExplanationResult::Alignment(alignment) => {
+            let best = alignment.ranking.first().map_or([0, 0], |best| [best.layer, best.head]);
+            alignment_to_html(&alignment, best, lang())
+        }
+        ExplanationResult::Tagged(tagged) => {
+            let attention = match &loaded.model {
+                ServerModel::Tagger(model) => model.attention(&asked.text, &loaded.name)?,
+                _ => None,
+            };
+            let attention = attention.as_ref().map(|found| (found, [found.layers.saturating_sub(1), 0]));
+            tagged_to_html(&tagged, attention, lang())
+        }
+    })
+}

@@ -1,0 +1,349 @@
+//! From a question to its reply: each endpoint once.
+
+use crate::accounting::StreamProgress;
+use crate::endpoints::{Endpoint, EndpointKind};
+use crate::events;
+use crate::explanation::ExplainRequest;
+use crate::model::LoadedModel;
+use crate::prediction::{PredictFormat, PredictRequest};
+use crate::request::{RequestFields, check_texts};
+use crate::request_error::{RequestError, Result};
+use crate::service::{Capability, ServedModel, Service};
+use crate::stream::{EventBody, EventSource, FinalAnswer};
+use crate::translation_stream::TranslationStreamRequest;
+use crate::workers::{GenerateRequest, ModelTask, TaskAnswer, VectorFormat};
+use axum::body::Body;
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
+use chumoku::answers::{AbstentionThresholds, Predictor};
+use chumoku::explain::AttributionMethod;
+use chumoku::sampling::Sampling;
+use chumoku::{ModelKind, TranslateOptions, tr};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// The reply to a question, of the model that the path names, else the question, else of the first that fits.
+pub(crate) async fn handle(
+    service: &Arc<Service>,
+    place: &Endpoint,
+    of_path: Option<&str>,
+    asked: RequestFields,
+) -> Result<Response> {
+    let of_body = match of_path {
+        Some(_) => None,
+        None => asked.text("model")?.map(str::to_owned),
+    };
+    let name = of_path.or(of_body.as_deref());
+    match place.kind {
+        EndpointKind::Predict => predict(service, name, asked).await,
+        EndpointKind::Embed => embed(service, name, asked).await,
+        // Clients of OpenAI's interface must name a model, and know nothing of ours.
+        EndpointKind::OpenAiEmbeddings if of_path.is_none() && service.num_encoders() == 1 => {
+            let named = service.model(name, Capability::Embed).is_ok();
+            embed_openai(service, name.filter(|_| named), asked).await
+        }
+        EndpointKind::OpenAiEmbeddings => embed_openai(service, name, asked).await,
+        EndpointKind::Tokenize => tokenize(service, name, asked).await,
+        EndpointKind::Explain => explain(service, name, asked).await,
+        EndpointKind::Translate => translate(service, name, asked).await,
+        EndpointKind::Generate => generate(service, name, asked).await,
+    }
+}
+
+/// A reply in JSON.
+pub(crate) fn json_reply(value: &Value) -> Response {
+    let mut response = Response::new(Body::from(value.to_string()));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// Asks a model, and replies with its answer.
+async fn respond(
+    service: &Service,
+    served: &ServedModel,
+    loaded: Arc<LoadedModel>,
+    (task, asked): (ModelTask, RequestFields),
+) -> Result<Response> {
+    let (TaskAnswer::Body(written), told) = service.submit_and_wait(served, loaded, task, asked).await? else {
+        return Err(RequestError::model_failed());
+    };
+    let mut response = written.into_response(service.held.share())?;
+    response.extensions_mut().insert(told);
+    Ok(response)
+}
+
+async fn predict(service: &Service, name: Option<&str>, asked: RequestFields) -> Result<Response> {
+    let (served, loaded) = service.model(name, Capability::Predict)?;
+    let (texts, is_one) = asked.rows(&loaded.model, &service.limits)?;
+    asked.flag("truncate")?;
+    let raw = asked.flag("raw_scores")?.unwrap_or(false);
+    let abstain = asked.number("abstain")?;
+    let top = asked.integer("top", [1, 1 << 20])?.map(|n| n as usize);
+    let is_full = asked.flag("full")?.unwrap_or(false);
+    if !is_full && (abstain.is_some() || top.is_some()) {
+        return Err(RequestError::invalid(tr!(
+            "abstain, top: for the full answer: send \"full\": true with them",
+            "abstain、top: 詳しい答えのための指定です。\"full\": true も付けてください"
+        )));
+    }
+    let of_tagger = || {
+        RequestError::invalid(tr!(
+            "raw_scores, abstain, top: this model marks spans in texts, and gives a text no class",
+            "raw_scores、abstain、top: このモデルはテキストの中のスパンを示すもので、クラスは答えません"
+        ))
+    };
+    let bounds = match (loaded.model.predictor(), abstain) {
+        (None, _) if raw || abstain.is_some() || top.is_some() => return Err(of_tagger()),
+        (_, None) | (None, _) => None,
+        (Some(_), Some(_)) if top.is_some() => {
+            return Err(RequestError::invalid(tr!(
+                "abstain and top exclude each other",
+                "abstain と top は同時に使えません"
+            )));
+        }
+        (Some(predictor), Some(level)) => {
+            if !(level > 0.0 && level < 1.0) {
+                return Err(RequestError::invalid(tr!(
+                    "abstain: expected a share between 0 and 1, such as 0.95",
+                    "abstain: 0.95 のような、0 と 1 の間の割合が必要です"
+                )));
+            }
+            let bounds = AbstentionThresholds::for_accuracy(predictor, level);
+            Some(bounds.map_err(|problem| RequestError::invalid(format!("abstain: {problem}")))?)
+        }
+    };
+    if let (Some(predictor), Some(_)) = (loaded.model.predictor(), top)
+        && predictor.predicts_numbers()
+    {
+        return Err(RequestError::invalid(tr!(
+            "top: this model gives each text a number and no classes",
+            "top: このモデルが答えるのはクラスではなく数値です"
+        )));
+    }
+    let form = match is_full {
+        false => PredictFormat::Scores { raw },
+        true => PredictFormat::Full { top, bounds: bounds.map(Box::new) },
+    };
+    respond(service, served, loaded, (ModelTask::Predict(PredictRequest { texts, is_one, form }), asked)).await
+}
+
+async fn embed(service: &Service, name: Option<&str>, asked: RequestFields) -> Result<Response> {
+    let (served, loaded) = service.model(name, Capability::Embed)?;
+    let (texts, _) = asked.texts("inputs", &service.limits)?;
+    let task = ModelTask::Embed {
+        texts,
+        prompt: asked.text("prompt_name")?.map(str::to_owned),
+        normalize: asked.flag("normalize")?,
+        truncate: asked.flag("truncate")?.unwrap_or(false),
+        form: VectorFormat::Plain,
+    };
+    respond(service, served, loaded, (task, asked)).await
+}
+
+async fn embed_openai(service: &Service, name: Option<&str>, asked: RequestFields) -> Result<Response> {
+    let (served, loaded) = service.model(name, Capability::Embed)?;
+    let (texts, _) = asked.texts("input", &service.limits)?;
+    let is_base64 = match asked.text("encoding_format")? {
+        None | Some("float") => false,
+        Some("base64") => true,
+        Some(_) => {
+            return Err(RequestError::invalid(tr!(
+                "encoding_format: expected float or base64",
+                "encoding_format: float か base64 が必要です"
+            )));
+        }
+    };
+    let width = loaded.model.width();
+    if let (Some(asked), Some(width)) = (asked.integer("dimensions", [1, u64::from(u32::MAX)])?, width)
+        && asked != width as u64
+    {
+        return Err(RequestError::invalid(tr!(
+            "dimensions: vectors of this model have {width} numbers; expected {width} or nothing, found {asked}",
+            "dimensions: このモデルのベクトルは {width} 次元です。{width} を指定するか、指定を外してください（指定: {asked}）"
+        )));
+    }
+    let model = loaded.name.clone();
+    let form = VectorFormat::OpenAi { is_base64, model };
+    let task = ModelTask::Embed { texts, prompt: None, normalize: None, truncate: false, form };
+    respond(service, served, loaded, (task, asked)).await
+}
+
+async fn tokenize(service: &Service, name: Option<&str>, asked: RequestFields) -> Result<Response> {
+    let (served, loaded) = service.model(name, Capability::Tokenize)?;
+    let (texts, _) = asked.texts("inputs", &service.limits)?;
+    let special = asked.flag("add_special_tokens")?.unwrap_or(true);
+    respond(service, served, loaded, (ModelTask::Tokenize { texts, special }, asked)).await
+}
+
+async fn explain(service: &Service, name: Option<&str>, asked: RequestFields) -> Result<Response> {
+    let (served, loaded) = service.model_or_first(name)?;
+    let (mut texts, _) = asked.rows(&loaded.model, &service.limits)?;
+    let text = texts.pop().filter(|_| texts.is_empty()).ok_or_else(|| {
+        RequestError::invalid(tr!("inputs: expected one text at a time", "inputs: 一度に説明できるテキストは 1 つです"))
+    })?;
+    let kind = loaded.model.kind();
+    let target = asked.text("target")?.map(str::to_owned);
+    if let Some(target) = &target {
+        if !["encoder", "translator"].contains(&kind) {
+            return Err(RequestError::invalid(tr!(
+                "target: for an encoder or a translator; this model is of the kind {kind}",
+                "target: エンコーダーと翻訳モデルで使えます（このモデルの種類: {kind}）"
+            )));
+        }
+        check_texts("target", std::slice::from_ref(target), &service.limits)?;
+    }
+    let span = asked.span("span")?;
+    if span.is_some() && kind != "tagger" {
+        return Err(RequestError::invalid(tr!(
+            "span: for a tagger, which marks spans in texts; this model is {}",
+            "span: テキストの中のスパンを示すモデルで使えます。このモデルは{}です",
+            kind_description(kind)
+        )));
+    }
+    let method = match asked.text("method")? {
+        None | Some("leave-one-out") => AttributionMethod::LeaveOneOut,
+        Some("integrated-gradients") if kind == "classifier" => AttributionMethod::IntegratedGradients,
+        Some("integrated-gradients") => {
+            return Err(RequestError::invalid(tr!(
+                "method: integrated-gradients is for a classifier with a network; this model is {}",
+                "method: integrated-gradients はネットワークを持つ分類モデルで使えます。このモデルは{}です",
+                kind_description(kind)
+            )));
+        }
+        Some(_) => {
+            return Err(RequestError::invalid(tr!(
+                "method: expected leave-one-out or integrated-gradients",
+                "method: leave-one-out か integrated-gradients が必要です"
+            )));
+        }
+    };
+    let label = asked.text("label")?.map(str::to_owned);
+    if label.is_some() && !loaded.model.predictor().is_some_and(Predictor::is_multi_label) {
+        return Err(RequestError::invalid(tr!(
+            "label: for a model that gives a text any number of labels; this model is {}",
+            "label: 複数のラベルを答えるモデルで使えます。このモデルは{}です",
+            kind_description(kind)
+        )));
+    }
+    let as_page = asked.flag("html")?.unwrap_or(false);
+    let explain = Box::new(ExplainRequest { text, target, span, method, label, as_page });
+    respond(service, served, loaded, (ModelTask::Explain(explain), asked)).await
+}
+
+fn kind_description(kind: &str) -> &'static str {
+    match kind {
+        "ngrams" => ModelKind::Ngrams,
+        "tagger" => ModelKind::Tagger,
+        "encoder" => ModelKind::Encoder,
+        "translator" => ModelKind::Translator,
+        "language_model" => ModelKind::LanguageModel,
+        _ => ModelKind::Classifier,
+    }
+    .describe()
+}
+
+async fn translate(service: &Arc<Service>, name: Option<&str>, asked: RequestFields) -> Result<Response> {
+    let (served, loaded) = service.model(name, Capability::Translate)?;
+    let (texts, _) = asked.texts("inputs", &service.limits)?;
+    let mut options = TranslateOptions::default();
+    if let Some(beam) = asked.integer("beam", [1, 64])? {
+        options.beam = beam as usize;
+    }
+    if let Some(penalty) = asked.number("length_penalty")? {
+        options.length_penalty = penalty;
+    }
+    let n_best = asked.integer("n_best", [1, options.beam as u64])?.unwrap_or(1) as usize;
+    let alignment = asked.flag("alignment")?.unwrap_or(false);
+    let streams = asked.flag("stream")?.unwrap_or(false);
+    if streams {
+        if n_best > 1 || alignment {
+            return Err(RequestError::invalid(tr!(
+                "n_best, alignment: not with \"stream\": true, which tells of the best translation and its alignment word by word",
+                "n_best、alignment: \"stream\": true とは同時に使えません。stream は最良の翻訳とその対応付けを 1 語ずつ返します"
+            )));
+        }
+        return translate_stream(service, loaded, (texts, options), asked).await;
+    }
+    let task = ModelTask::Translate { texts, options, n_best, alignment };
+    respond(service, served, loaded, (task, asked)).await
+}
+
+/// One translation, told while it grows.
+async fn translate_stream(
+    service: &Arc<Service>,
+    loaded: Arc<LoadedModel>,
+    (mut texts, options): (Vec<String>, TranslateOptions),
+    asked: RequestFields,
+) -> Result<Response> {
+    let text = texts.pop().filter(|_| texts.is_empty()).ok_or_else(|| {
+        RequestError::invalid(tr!(
+            "inputs: with \"stream\": true, expected one text at a time",
+            "inputs: \"stream\": true のとき、一度に翻訳できるテキストは 1 つです"
+        ))
+    })?;
+    let (pieces, told) = events::channel();
+    let task = ModelTask::StreamTranslation(Box::new(TranslationStreamRequest { text, options, events: pieces }));
+    let course = StreamProgress::default();
+    let ending = final_answer(service, loaded, (task, asked), course.clone());
+    EventBody::reply(EventSource { events: told, final_answer: ending, final_event: Value::clone }, course).await
+}
+
+/// The answer that a stream ends with.
+fn final_answer(
+    service: &Arc<Service>,
+    loaded: Arc<LoadedModel>,
+    (task, asked): (ModelTask, RequestFields),
+    course: StreamProgress,
+) -> FinalAnswer {
+    let (service, name) = (service.clone(), loaded.name.clone());
+    // The model is looked for again, so that the future borrows nothing.
+    Box::pin(async move {
+        let (served, _) = service.model_named(&name)?;
+        let running = service.submit(served, loaded, task, asked).await?;
+        course.start(&running.stats);
+        running.finish().await
+    })
+}
+
+async fn generate(service: &Arc<Service>, name: Option<&str>, asked: RequestFields) -> Result<Response> {
+    let (served, loaded) = service.model(name, Capability::Generate)?;
+    let limits = &service.limits;
+    let prompt = asked.text("inputs")?.map(str::to_owned).ok_or_else(|| {
+        RequestError::invalid(tr!(
+            "inputs is missing: send the text that is to go on",
+            "inputs がありません。続きを書くテキストを送ってください"
+        ))
+    })?;
+    let system = asked.text("system")?.map(str::to_owned);
+    for (field, text) in [("inputs", Some(&prompt)), ("system", system.as_ref())] {
+        if let Some(text) = text.filter(|text| !text.is_empty()) {
+            check_texts(field, std::slice::from_ref(text), limits)?;
+        }
+    }
+    let mut sampling = Sampling::default();
+    sampling.temperature = asked.number("temperature")?.unwrap_or(0.8);
+    sampling.top_k = asked.integer("top_k", [0, u64::from(u32::MAX)])?.unwrap_or(0) as usize;
+    sampling.top_p = asked.number("top_p")?.unwrap_or(1.0);
+    sampling.seed = asked.integer("seed", [0, u64::MAX])?.unwrap_or(42);
+    sampling.check().map_err(|error| RequestError::invalid(chumoku::Error::from(error).to_string()))?;
+    let most = limits.new_tokens as u64;
+    let max_tokens = asked.integer("max_tokens", [1, most])?.unwrap_or(most.min(500)) as usize;
+    let no_chat = asked.flag("no_chat")?.unwrap_or(false);
+    if no_chat && system.is_some() {
+        return Err(RequestError::invalid(tr!(
+            "system and no_chat exclude each other: with no_chat the text is continued without the chat template",
+            "system と no_chat は同時に使えません（no_chat はチャットテンプレートを使わずにテキストを続けます）"
+        )));
+    }
+    let mut asked_for = Box::new(GenerateRequest { prompt, system, no_chat, max_tokens, sampling, events: None });
+    let is_stream = asked.flag("stream")?.unwrap_or(false);
+    if !is_stream {
+        return respond(service, served, loaded, (ModelTask::Generate(asked_for), asked)).await;
+    }
+    let (send, pieces) = events::channel();
+    asked_for.events = Some(send);
+    let last = |answer: &Value| json!({ "text": "", "stop": answer["stop"], "generated_text": answer["text"] });
+    let course = StreamProgress::default();
+    let ending = final_answer(service, loaded, (ModelTask::Generate(asked_for), asked), course.clone());
+    EventBody::reply(EventSource { events: pieces, final_answer: ending, final_event: last }, course).await
+}

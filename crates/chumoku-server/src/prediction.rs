@@ -1,0 +1,146 @@
+//! Requests to predictors and taggers, and the JSON of their answers.
+
+use crate::answer_body::AnswerBody;
+use crate::limits::Limits;
+use crate::model::{LoadedModel, ServerModel};
+use crate::request_error::{RequestError, Result};
+use chumoku::answers::{AbstentionThresholds, Predictor, tagged_text_json};
+use chumoku::{PredictedSpan, Prediction};
+use serde_json::{Value, json};
+
+/// Texts to predict, and the form of the answer.
+#[derive(Debug)]
+pub(crate) struct PredictRequest {
+    pub(crate) texts: Vec<String>,
+    /// Set if the request had a single text: its answer is not in a list.
+    pub(crate) is_one: bool,
+    pub(crate) form: PredictFormat,
+}
+
+/// The form of an answer.
+#[derive(Debug)]
+pub(crate) enum PredictFormat {
+    /// Labels with their scores; `raw` for logarithms.
+    Scores { raw: bool },
+    /// The object of `chumoku predict --json`, with the `top` classes or with abstention by `bounds`.
+    Full { top: Option<usize>, bounds: Option<Box<AbstentionThresholds>> },
+}
+
+/// Predictions or spans of a batch.
+pub(crate) enum BatchResults {
+    Spans(Vec<Vec<PredictedSpan>>),
+    Predictions(Vec<Prediction>),
+}
+
+impl BatchResults {
+    /// Takes out the results of the first `count` texts.
+    pub(crate) fn split_first(&mut self, count: usize) -> BatchResults {
+        match self {
+            BatchResults::Spans(found) => BatchResults::Spans(found.drain(..count.min(found.len())).collect()),
+            BatchResults::Predictions(found) => {
+                BatchResults::Predictions(found.drain(..count.min(found.len())).collect())
+            }
+        }
+    }
+}
+
+/// Predicts some texts.
+pub(crate) fn predict_batch(loaded: &LoadedModel, texts: &[&str]) -> Result<BatchResults> {
+    match &loaded.model {
+        ServerModel::Tagger(model) => Ok(BatchResults::Spans(model.predict(texts)?)),
+        model => {
+            let predictor = model.predictor().ok_or_else(RequestError::model_failed)?;
+            Ok(BatchResults::Predictions(predictor.predict(texts)?))
+        }
+    }
+}
+
+impl PredictRequest {
+    /// Predicts the texts in chunks and writes the answer.
+    pub(crate) fn answer(&self, loaded: &LoadedModel, limits: &Limits) -> Result<AnswerBody> {
+        let values = chunks(&self.texts, limits.batch_characters).flat_map(|texts| {
+            let given: Vec<&str> = texts.iter().map(String::as_str).collect();
+            match predict_batch(loaded, &given) {
+                Ok(found) => self.values(loaded, texts, found),
+                Err(refusal) => Box::new(std::iter::once(Err(refusal))),
+            }
+        });
+        AnswerBody::list(values, self.is_one, limits.answer)
+    }
+
+    /// Writes the answer from results that are already computed.
+    pub(crate) fn write(&self, loaded: &LoadedModel, found: BatchResults, limits: &Limits) -> Result<AnswerBody> {
+        AnswerBody::list(self.values(loaded, &self.texts, found), self.is_one, limits.answer)
+    }
+
+    /// The answer to each text, made one at a time.
+    fn values<'a>(&'a self, loaded: &'a LoadedModel, texts: &'a [String], found: BatchResults) -> Values<'a> {
+        match found {
+            BatchResults::Spans(found) => Box::new(texts.iter().zip(found).map(|(text, found)| {
+                Ok(match self.form {
+                    PredictFormat::Scores { .. } => token_entities(&found),
+                    PredictFormat::Full { .. } => tagged_text_json(text, &found),
+                })
+            })),
+            BatchResults::Predictions(found) => Box::new(texts.iter().zip(found).map(|(text, prediction)| {
+                let predictor = loaded.model.predictor().ok_or_else(RequestError::model_failed)?;
+                Ok(match &self.form {
+                    PredictFormat::Scores { raw } => scores(predictor, &prediction, *raw),
+                    PredictFormat::Full { top, bounds } => {
+                        let verdict = bounds.as_ref().map(|bounds| bounds.decide(predictor, text, &prediction));
+                        Value::Object(predictor.answer_json(text, &prediction, (*top, verdict)))
+                    }
+                })
+            })),
+        }
+    }
+}
+
+type Values<'a> = Box<dyn Iterator<Item = Result<Value>> + 'a>;
+
+/// Cuts texts into chunks of at most `most` bytes, or of one text.
+fn chunks(mut texts: &[String], most: usize) -> impl Iterator<Item = &[String]> {
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let fits = |text: &&String| {
+            bytes += text.len();
+            bytes <= most
+        };
+        let count = texts.iter().take_while(fits).count().max(1).min(texts.len());
+        let (first, rest) = texts.split_at(count);
+        texts = rest;
+        (!first.is_empty()).then_some(first)
+    })
+}
+
+fn scores(predictor: Predictor<'_>, prediction: &Prediction, raw: bool) -> Value {
+    let each = predictor.scores(prediction, raw).into_iter();
+    each.map(|(label, score)| json!({ "label": label, "score": score })).collect()
+}
+
+/// Spans as token classifiers of Hugging Face's libraries give them.
+fn token_entities(found: &[PredictedSpan]) -> Value {
+    let entity = |found: &PredictedSpan| {
+        let score = (found.probability * 1e6).round() / 1e6;
+        let (start, end, label) = (found.span.start, found.span.end, &found.span.label);
+        json!({ "entity_group": label, "score": score, "word": found.text, "start": start, "end": end })
+    };
+    found.iter().map(entity).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_hold_all_texts_in_order_and_no_more_than_they_may() {
+        let texts: Vec<String> = [3, 0, 9, 1, 1, 1, 5].map(|length| "x".repeat(length)).into();
+        let lengths = |most: usize| -> Vec<Vec<usize>> {
+            chunks(&texts, most).map(|chunk| chunk.iter().map(String::len).collect()).collect()
+        };
+        assert_eq!(lengths(4), [vec![3, 0], vec![9], vec![1, 1, 1], vec![5]]);
+        assert_eq!(lengths(0), [vec![3], vec![0], vec![9], vec![1], vec![1], vec![1], vec![5]].to_vec());
+        assert_eq!(lengths(99).len(), 1);
+        assert_eq!(chunks(&[], 9).count(), 0);
+    }
+}

@@ -1,0 +1,176 @@
+//! Why a request is not answered: a status, a kind and a sentence.
+
+use axum::body::Body;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use chumoku::{NnError, tr};
+use serde_json::{Value, json};
+
+/// What went wrong, as text-embeddings-inference names it (`error_type`), and the cases that it has no name for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ErrorType {
+    /// The service ends.
+    Unhealthy,
+    /// The model failed.
+    Backend,
+    /// Too much is asked for at a time.
+    Overloaded,
+    /// The request is not one that can be answered.
+    Validation,
+    /// A text cannot be cut into tokens.
+    Tokenizer,
+    /// There is no text.
+    Empty,
+    /// There is no such endpoint or model.
+    NotFound,
+    /// The key is missing or wrong.
+    Unauthorized,
+    /// Something took too long.
+    Timeout,
+}
+
+impl ErrorType {
+    fn name(self) -> &'static str {
+        match self {
+            ErrorType::Unhealthy => "Unhealthy",
+            ErrorType::Backend => "Backend",
+            ErrorType::Overloaded => "Overloaded",
+            ErrorType::Validation => "Validation",
+            ErrorType::Tokenizer => "Tokenizer",
+            ErrorType::Empty => "Empty",
+            ErrorType::NotFound => "NotFound",
+            ErrorType::Unauthorized => "Unauthorized",
+            ErrorType::Timeout => "Timeout",
+        }
+    }
+}
+
+/// A request's refusal.
+#[derive(Clone, Debug)]
+pub(crate) struct RequestError {
+    pub(crate) status: StatusCode,
+    kind: ErrorType,
+    message: String,
+    /// Whether its body stays unread, so that no other request can follow it.
+    is_unread: bool,
+}
+
+pub(crate) type Result<T, E = RequestError> = std::result::Result<T, E>;
+
+impl RequestError {
+    pub(crate) fn new(status: StatusCode, kind: ErrorType, message: impl Into<String>) -> RequestError {
+        RequestError { status, kind, message: message.into(), is_unread: false }
+    }
+
+    /// A request that is read, and cannot be answered as it is.
+    pub(crate) fn invalid(message: impl Into<String>) -> RequestError {
+        RequestError::new(StatusCode::UNPROCESSABLE_ENTITY, ErrorType::Validation, message)
+    }
+
+    /// A request that is no JSON object.
+    pub(crate) fn malformed(message: impl Into<String>) -> RequestError {
+        RequestError::new(StatusCode::BAD_REQUEST, ErrorType::Validation, message)
+    }
+
+    /// A request that asks for too much at once.
+    pub(crate) fn too_large(message: impl Into<String>) -> RequestError {
+        RequestError::new(StatusCode::PAYLOAD_TOO_LARGE, ErrorType::Validation, message)
+    }
+
+    /// A request without a text.
+    pub(crate) fn empty(message: impl Into<String>) -> RequestError {
+        RequestError::new(StatusCode::BAD_REQUEST, ErrorType::Empty, message)
+    }
+
+    pub(crate) fn not_found(message: impl Into<String>) -> RequestError {
+        RequestError::new(StatusCode::NOT_FOUND, ErrorType::NotFound, message)
+    }
+
+    /// A model that is not for what it was asked.
+    pub(crate) fn wrong_model(message: impl Into<String>) -> RequestError {
+        RequestError::new(StatusCode::FAILED_DEPENDENCY, ErrorType::Backend, message)
+    }
+
+    /// The same, of a request whose body is not read, or not to its end.
+    pub(crate) fn with_unread_body(self) -> RequestError {
+        RequestError { is_unread: true, ..self }
+    }
+
+    /// A request that may be sent again a little later.
+    pub(crate) fn overloaded(message: impl Into<String>) -> RequestError {
+        RequestError::new(StatusCode::TOO_MANY_REQUESTS, ErrorType::Overloaded, message)
+    }
+
+    /// That the model failed, without what it was working on.
+    pub(crate) fn model_failed() -> RequestError {
+        let message = tr!(
+            "the model failed; the other requests go on",
+            "モデルの処理が失敗しました。ほかのリクエストは続行します"
+        );
+        RequestError::new(StatusCode::FAILED_DEPENDENCY, ErrorType::Backend, message)
+    }
+
+    pub(crate) fn has_unread_body(&self) -> bool {
+        self.is_unread
+    }
+
+    pub(crate) fn error_type(&self) -> &'static str {
+        self.kind.name()
+    }
+
+    pub(crate) fn as_json(&self) -> Value {
+        json!({ "error": self.message, "error_type": self.kind.name() })
+    }
+
+    /// As OpenAI's interface has it, for the endpoints that are of that.
+    pub(crate) fn into_openai(self) -> Response {
+        let (message, kind, code) = (&self.message, self.kind.name(), self.status.as_u16());
+        let body = json!({
+            "error": { "message": message, "type": kind, "code": code, "param": null },
+            "message": message, "type": kind, "code": code, "error_type": kind,
+        });
+        self.into_response_with(body.to_string())
+    }
+
+    fn into_response_with(self, body: String) -> Response {
+        let mut response = Response::new(Body::from(body));
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        match self.status {
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+                headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+            }
+            StatusCode::UNAUTHORIZED => {
+                headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            _ => {}
+        }
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+impl From<chumoku::Error> for RequestError {
+    fn from(error: chumoku::Error) -> Self {
+        match &error {
+            chumoku::Error::Tokenizer(_) => {
+                RequestError::new(StatusCode::UNPROCESSABLE_ENTITY, ErrorType::Tokenizer, error.to_string())
+            }
+            chumoku::Error::Setting(_) => RequestError::invalid(error.to_string()),
+            // A text or a setting of the request, which the model is not at fault for.
+            chumoku::Error::Nn(NnError::TooLong { .. }) => RequestError::too_large(error.to_string()),
+            chumoku::Error::Nn(
+                NnError::BeamWidth { .. } | NnError::LengthPenalty(_) | NnError::Temperature(_) | NnError::TopP(_),
+            ) => RequestError::invalid(error.to_string()),
+            _ => RequestError::new(StatusCode::FAILED_DEPENDENCY, ErrorType::Backend, error.to_string()),
+        }
+    }
+}
+
+impl IntoResponse for RequestError {
+    fn into_response(self) -> Response {
+        let body = self.as_json();
+        self.into_response_with(body.to_string())
+    }
+}

@@ -1,0 +1,73 @@
+//! A stream whose other side must read: who takes nothing of an answer for too long is let go.
+
+use hyper::rt::{Read, ReadBufCursor, Write};
+use std::future::Future;
+use std::io::{Error, ErrorKind, Result};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+/// A stream, and how long a write may stand still.
+pub(crate) struct WriteTimeout<S> {
+    stream: S,
+    most: Duration,
+    /// While a write stands still.
+    stands: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> WriteTimeout<S> {
+    pub(crate) fn new(stream: S, most: Duration) -> Self {
+        WriteTimeout { stream, most, stands: None }
+    }
+
+    pub(crate) fn into_inner(self) -> S {
+        self.stream
+    }
+
+    /// What a write has come to, if it does not stand still for too long.
+    fn check_stalled<T>(&mut self, context: &mut Context<'_>, written: Poll<Result<T>>) -> Poll<Result<T>> {
+        if written.is_ready() {
+            self.stands = None;
+            return written;
+        }
+        let most = self.most;
+        let stands = self.stands.get_or_insert_with(|| Box::pin(sleep_until(Instant::now() + most)));
+        ready!(stands.as_mut().poll(context));
+        Poll::Ready(Err(Error::from(ErrorKind::TimedOut)))
+    }
+}
+
+impl<S: Read + Unpin> Read for WriteTimeout<S> {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: ReadBufCursor<'_>) -> Poll<Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl<S: Write + Unpin> Write for WriteTimeout<S> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.check_stalled(context, written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[std::io::IoSlice<'_>],
+    ) -> Poll<Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, parts);
+        self.check_stalled(context, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

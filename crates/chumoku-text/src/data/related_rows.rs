@@ -1,0 +1,77 @@
+//! Which pairs belong together because they share a text.
+
+use super::normalize::normalize;
+use crate::pair;
+use std::collections::HashMap;
+
+/// The largest share of the rows that may be tied together.
+const MAX_GROUP_FRACTION: f64 = 0.1;
+
+/// For each pair the least of the texts that it is tied to by shared texts, the same for all that are tied together.
+///
+/// None where the texts are no pairs, or too many would be tied together.
+#[must_use]
+pub fn group_related(texts: &[&str]) -> Option<Vec<String>> {
+    let pairs = texts.iter().map(|text| pair::split(text)).collect::<Option<Vec<_>>>().filter(|all| !all.is_empty())?;
+    let mut numbers: HashMap<String, usize> = HashMap::new();
+    let mut number = |text: &str| {
+        let next = numbers.len();
+        *numbers.entry(normalize(text)).or_insert(next)
+    };
+    let pairs: Vec<[usize; 2]> = pairs.into_iter().map(|(first, second)| [number(first), number(second)]).collect();
+    let mut names = vec![String::new(); numbers.len()];
+    numbers.into_iter().for_each(|(text, number)| names[number] = text);
+
+    // Disjoint sets; the root of a set is its least text.
+    let mut parents: Vec<usize> = (0..names.len()).collect();
+    for [first, second] in &pairs {
+        let [a, b] = [find_root(&mut parents, *first), find_root(&mut parents, *second)];
+        let [low, high] = if names[a] <= names[b] { [a, b] } else { [b, a] };
+        parents[high] = low;
+    }
+    let roots: Vec<usize> = pairs.iter().map(|pair| find_root(&mut parents, pair[0])).collect();
+    let mut rows = vec![0; names.len()];
+    roots.iter().for_each(|&root| rows[root] += 1);
+    let largest = rows.into_iter().max().unwrap_or(0);
+    // A few rows are always tied to some of the others.
+    if largest as f64 > (MAX_GROUP_FRACTION * texts.len() as f64).max(1.0) {
+        return None;
+    }
+    Some(roots.into_iter().map(|root| names[root].clone()).collect())
+}
+
+fn find_root(parents: &mut [usize], mut at: usize) -> usize {
+    while parents[at] != at {
+        parents[at] = parents[parents[at]];
+        at = parents[at];
+    }
+    at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_that_share_a_text_stay_together() {
+        let mut texts: Vec<String> =
+            (0..200).map(|i| pair::join(&format!("picture {}", i / 4), &format!("caption {i}"))).collect();
+        texts.extend((0..10).map(|i| pair::join(&format!("caption {}", 9 * i), &format!("other {i}"))));
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let keys = group_related(&texts).unwrap();
+        assert!(keys[0] == keys[1] && keys[3] == keys[0] && keys[4] != keys[0]);
+        assert_eq!(keys[200], keys[0], "by way of a caption");
+        // Whatever the order of the rows.
+        let backwards: Vec<&str> = texts.iter().rev().copied().collect();
+        let again = group_related(&backwards).unwrap();
+        assert!(again.iter().rev().eq(&keys));
+    }
+
+    #[test]
+    fn a_text_that_all_rows_share_ties_nothing() {
+        let same: Vec<String> = (0..50).map(|i| pair::join("the question", &format!("answer {i}"))).collect();
+        assert_eq!(group_related(&same.iter().map(String::as_str).collect::<Vec<_>>()), None);
+        assert_eq!(group_related(&["alone", "texts"]), None);
+        assert_eq!(group_related(&[]), None);
+    }
+}

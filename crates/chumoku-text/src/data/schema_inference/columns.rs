@@ -1,0 +1,607 @@
+//! Which column holds the text and which the label: as asked, else by name, else by what the first rows hold.
+
+use super::super::error::{ColumnRole, DataError};
+use super::super::format::{Format, ReadOptions};
+use super::super::record::{Record, TableLayout};
+use super::label::{LabelCandidate, NAME_BITS, TableView};
+use super::missing::MissingValues;
+use super::names::{PAIR_NAMES, TEXT_NAMES, fold_name};
+use super::profile::{ColumnProfile, FEW_ROWS};
+use super::reasons::{as_in_training, as_requested, few_values, its_name, label_description, the_only_other};
+use super::{close_runner_up, rank, tied_readings};
+use crate::lang::lang;
+use crate::lang::wording::{did_you_mean, join_names, list_names};
+use crate::{feature_columns, pair, tr};
+use std::borrow::Cow;
+
+/// The columns in use, counted from 0, and why these.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ColumnChoice {
+    /// The column of the text.
+    pub text: usize,
+    /// The column of the second text, where texts are pairs.
+    pub second: Option<usize>,
+    /// The column of the label, if there is one.
+    pub label: Option<usize>,
+    /// Why the text is this one: `its name`, `the longest and most varied` …
+    pub text_why: &'static str,
+    /// Why the label is this one; empty if there is none.
+    pub label_why: &'static str,
+    /// Where the values beside the text come from, in order.
+    pub features: Vec<FeatureSource>,
+    /// Readings that come close to this one, each with the flags that choose it.
+    pub alternatives: Vec<String>,
+}
+
+/// The source of a value [beside](crate::beside) the text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FeatureSource {
+    /// A column of the file.
+    Column(usize),
+    /// One value for all rows.
+    Value(String),
+}
+
+impl FeatureSource {
+    /// The column, if it is one of the file.
+    pub fn column(&self) -> Option<usize> {
+        match self {
+            FeatureSource::Column(column) => Some(*column),
+            FeatureSource::Value(_) => None,
+        }
+    }
+}
+
+impl ColumnChoice {
+    /// The text of a row, without what only a [pair](crate::pair) has; of a pair both texts, [joined](crate::pair::join). What
+    /// stands [beside](crate::beside) it follows.
+    pub fn row_text<'a>(&self, record: &'a Record) -> Cow<'a, str> {
+        let first = record.field(self.text);
+        let text = self
+            .second
+            .map_or_else(|| pair::remove_separators(first), |second| pair::join(first, record.field(second)).into());
+        if self.features.is_empty() {
+            return text;
+        }
+        let value = |of: &'_ FeatureSource| match of {
+            FeatureSource::Column(column) => record.field(*column).to_owned(),
+            FeatureSource::Value(value) => value.clone(),
+        };
+        feature_columns::join(&text, &self.features.iter().map(value).collect::<Vec<_>>()).into()
+    }
+
+    /// The columns of the file that are in use.
+    pub(crate) fn in_use(&self) -> Vec<Option<usize>> {
+        let beside = self.features.iter().map(FeatureSource::column);
+        [Some(self.text), self.second, self.label].into_iter().chain(beside).collect()
+    }
+}
+
+/// Chooses the columns of a file from its names and its first rows.
+pub(crate) fn choose_columns(
+    layout: &TableLayout,
+    rows: &[&Record],
+    options: &ReadOptions,
+) -> Result<ColumnChoice, DataError> {
+    let mut chooser = ColumnChooser::new(layout, rows, options);
+    let filled = chooser.with_training_options(options);
+    let why_asked = |given: &Option<String>| if given.is_some() { as_requested() } else { as_in_training() };
+    let [why_text, why_label] = [why_asked(&options.text), why_asked(&options.label)];
+    let options = filled.as_ref().unwrap_or(options);
+    let beside = chooser.requested_features(options)?;
+    let taken: Vec<usize> = beside.iter().filter_map(FeatureSource::column).collect();
+    // A model's own columns are not the text or the label of any file.
+    if options.features.iter().any(|of| !of.is_required) {
+        let text = chooser.named_text(&[]).filter(|_| options.text.is_none());
+        let label = chooser.named_label(&[]).ok().flatten().filter(|_| options.label.is_none());
+        if let Some(column) = [text, label].into_iter().flatten().find(|column| taken.contains(column)) {
+            return Err(DataError::ColumnInUse { path: layout.path.clone(), column: layout.columns[column].clone() });
+        }
+    }
+    chooser.taken = taken;
+    let asked_label =
+        options.label.as_deref().map(|wanted| chooser.requested_column(ColumnRole::Label, wanted)).transpose()?;
+    let pair = match options.text.as_deref() {
+        _ if !options.pairs => None,
+        Some(wanted) => chooser.requested_pair(wanted)?.map(|pair| (pair, why_text)),
+        None => chooser.pair_by_name().map(|pair| (pair, lang().pick("their names", "列名から"))).or_else(|| {
+            // A model of pairs needs two columns to answer rows.
+            let only = options.faults_in_place && layout.columns.len() == 2 && !layout.has_names();
+            only.then(|| ([0, 1], lang().pick("the only two", "2 列だけ")))
+        }),
+    };
+    let second = pair.map(|(pair, _)| pair[1]);
+    let asked_text = match (pair, options.text.as_deref()) {
+        (Some((pair, _)), _) => Some(pair[0]),
+        (None, wanted) => wanted.map(|wanted| chooser.requested_column(ColumnRole::Text, wanted)).transpose()?,
+    };
+    if let Some(text) = asked_label.filter(|_| asked_text == asked_label || second == asked_label) {
+        let column = layout.columns[text].clone();
+        let roles = [ColumnRole::Text, ColumnRole::Label];
+        return Err(DataError::SameColumn { path: layout.path.clone(), roles, column });
+    }
+    let mut label = asked_label.map(|column| (column, why_label));
+    if label.is_none() {
+        let texts: Vec<usize> = [asked_text, second].into_iter().flatten().collect();
+        let named =
+            chooser.named_label(&texts).or_else(|error| if options.require_label { Err(error) } else { Ok(None) })?;
+        label = named.map(|column| (column, its_name()));
+    }
+    let taken = label.map(|(column, _)| column);
+    let mut next_text = None;
+    let (text, text_why) = match asked_text {
+        Some(column) => (column, pair.map_or(why_text, |(_, why)| why)),
+        None => {
+            let found = chooser.choose_text(taken)?;
+            next_text = found.runner_up;
+            (found.column, found.why)
+        }
+    };
+    let texts: Vec<usize> = [Some(text), second].into_iter().flatten().collect();
+    let mut next_label = None;
+    if label.is_none() && options.numbers {
+        label = chooser.choose_number(&texts)?;
+    }
+    if label.is_none() && options.require_label {
+        let (column, why, next) = chooser.choose_label_by_content(&texts)?;
+        label = Some((column, why));
+        next_label = next;
+    }
+    let (label, label_why) = label.map_or((None, ""), |(column, why)| (Some(column), why));
+    if let Some(column) = chooser.taken.iter().find(|column| [Some(text), second, label].contains(&Some(**column))) {
+        return Err(DataError::ColumnInUse { path: layout.path.clone(), column: layout.columns[*column].clone() });
+    }
+    let is_left =
+        |column: &usize| ![Some(text), second, label].contains(&Some(*column)) && !chooser.taken.contains(column);
+    // A second column of texts may belong to the first, as the body of a mail does to its subject.
+    let other_text = (0..chooser.profiles.len())
+        .filter(|column| {
+            options.pairs && options.require_label && second.is_none() && asked_text.is_none() && is_left(column)
+        })
+        .find(|&column| chooser.profiles[column].is_sentence_like());
+    let next_text = next_text.filter(|column| is_left(column)).map(|column| {
+        let (title, flag) = (layout.column_title(column), chooser.flag_value(column));
+        tr!("text = {title} (--text {flag})", "テキスト = {title}（--text {flag}）")
+    });
+    let both = other_text.map(|column| {
+        let flags = format!("{},{}", chooser.flag_value(column.min(text)), chooser.flag_value(column.max(text)));
+        tr!("both texts with --text {flags}", "両方のテキストを読むには --text {flags}")
+    });
+    let next = [next_text, both, next_label].into_iter().flatten().collect();
+    Ok(ColumnChoice { text, second, label, text_why, label_why, features: beside, alternatives: next })
+}
+
+/// The text column that was found.
+struct TextChoice {
+    column: usize,
+    why: &'static str,
+    /// The column that comes next, if it is close.
+    runner_up: Option<usize>,
+}
+
+/// Finds columns by name, by number and by what they hold.
+pub(crate) struct ColumnChooser<'a> {
+    pub(crate) layout: &'a TableLayout,
+    rows: &'a [&'a Record],
+    pub(crate) profiles: Vec<ColumnProfile>,
+    missing: MissingValues,
+    /// The fields of the first row, by which a user knows columns that have no names.
+    first_row: &'a [String],
+    /// Columns that are neither the text nor the label, because they stand beside the text.
+    taken: Vec<usize>,
+}
+
+impl<'a> ColumnChooser<'a> {
+    pub(crate) fn new(layout: &'a TableLayout, rows: &'a [&'a Record], options: &ReadOptions) -> Self {
+        let missing = MissingValues::from_options(options);
+        let profiles = (0..layout.columns.len()).map(|c| ColumnProfile::of_column(layout, rows, c, &missing)).collect();
+        let first = rows.first().map_or(&[][..], |row| &row.fields);
+        ColumnChooser { layout, rows, profiles, missing, first_row: first, taken: Vec::new() }
+    }
+
+    /// The table with the label that the options name, for the readings of it.
+    pub(crate) fn table_view(&self, asked: Option<usize>) -> TableView<'_> {
+        TableView {
+            layout: self.layout,
+            rows: self.rows,
+            profiles: &self.profiles,
+            missing: &self.missing,
+            requested: asked,
+        }
+    }
+
+    /// The options with the columns of the training file, where this file has them and nothing else is asked for.
+    pub(crate) fn with_training_options(&self, options: &ReadOptions) -> Option<ReadOptions> {
+        let of = options.training_options()?;
+        let is_there = |name: &String| self.requested_column(ColumnRole::Text, name).is_ok();
+        let text = of.text.as_ref().filter(|name| {
+            is_there(name) || options.pairs && self.requested_pair(name).is_ok_and(|pair| pair.is_some())
+        });
+        let label = of.label.as_ref().filter(|name| is_there(name));
+        let mut filled = options.clone();
+        filled.text =
+            options.text.clone().or_else(|| text.filter(|name| options.label.as_ref() != Some(*name)).cloned());
+        filled.label =
+            options.label.clone().or_else(|| label.filter(|name| filled.text.as_ref() != Some(*name)).cloned());
+        Some(filled)
+    }
+
+    /// Returns the value of a flag that names a column.
+    fn flag_value(&self, column: usize) -> String {
+        let can_be_named = |name: &&String| self.layout.has_names() && !name.trim().is_empty() && !name.contains(',');
+        let name = self.layout.columns.get(column).filter(can_be_named);
+        name.map_or_else(|| (column + 1).to_string(), |name| name.trim().to_owned())
+    }
+
+    /// The columns that are to stand beside the text.
+    fn requested_features(&self, options: &ReadOptions) -> Result<Vec<FeatureSource>, DataError> {
+        let wanted = &options.features;
+        let path = || self.layout.path.clone();
+        let missing: Vec<&str> = wanted.iter().filter(|of| of.value.is_none()).map(|of| of.name.as_str()).collect();
+        if !missing.is_empty() && !self.layout.has_names() {
+            let (names, found) = (list_names(&missing), self.layout.format.to_string());
+            return Err(DataError::UnnamedFeatures { path: path(), names, found });
+        }
+        let mut found = Vec::with_capacity(wanted.len());
+        for of in wanted {
+            let beside = match &of.value {
+                Some(value) => FeatureSource::Value(value.clone()),
+                None => FeatureSource::Column(self.requested_column(ColumnRole::Feature, &of.name).map_err(|error| match error {
+                    DataError::NoSuchColumn { path, role, wanted, columns, .. } if of.is_required => {
+                        let hint = match of.kind {
+                            None => tr!(
+                                "; the model reads it: add the column (an empty one is a missing value), or give one value \
+                                 for all rows, as --set {wanted}=VALUE",
+                                "。モデルがこの列を読みます。列を加えるか（空欄は欠損として扱います）、--set {wanted}=値 で全行に同じ値を\
+                                 指定してください"
+                            ),
+                            // A model is trained further, and rows are not all alike.
+                            Some(_) => tr!(
+                                "; the model reads it: add the column (an empty one is a missing value)",
+                                "。モデルがこの列を読みます。列を加えてください（空欄は欠損として扱います）"
+                            ),
+                        };
+                        DataError::NoSuchColumn { path, role, wanted, columns, hint }
+                    }
+                    other => other,
+                })?),
+            };
+            if let FeatureSource::Column(column) = beside
+                && found.contains(&beside)
+            {
+                return Err(DataError::ColumnInUse { path: path(), column: self.layout.columns[column].clone() });
+            }
+            found.push(beside);
+        }
+        Ok(found)
+    }
+
+    /// The column that an option names: as it stands, letter case aside, or by its number from 1.
+    pub(crate) fn requested_column(&self, role: ColumnRole, wanted: &str) -> Result<usize, DataError> {
+        let columns = &self.layout.columns;
+        let named = self.layout.has_names() || self.layout.format == Format::FastText;
+        let same: [fn(&str) -> String; 2] = [|name| name.trim().to_owned(), |name| name.trim().to_lowercase()];
+        for key in same.iter().filter(|_| named) {
+            let found: Vec<usize> = (0..columns.len()).filter(|&c| key(&columns[c]) == key(wanted)).collect();
+            match found.as_slice() {
+                [] => {}
+                [column] => return Ok(*column),
+                several => return Err(self.ambiguous_error(role, several)),
+            }
+        }
+        match wanted.trim().parse::<usize>() {
+            Ok(number) if (1..=columns.len()).contains(&number) => Ok(number - 1),
+            _ => Err(DataError::NoSuchColumn {
+                path: self.layout.path.clone(),
+                role,
+                wanted: wanted.to_owned(),
+                columns: self.describe_all(),
+                hint: self.missing_column_hint(role, wanted, named),
+            }),
+        }
+    }
+
+    /// The two columns that an option names, with a comma between them; none if it names one, or none that there are.
+    fn requested_pair(&self, wanted: &str) -> Result<Option<[usize; 2]>, DataError> {
+        let Some((first, second)) =
+            wanted.split_once(',').filter(|_| self.requested_column(ColumnRole::Text, wanted).is_err())
+        else {
+            return Ok(None);
+        };
+        let pair = [self.requested_column(ColumnRole::Text, first)?, self.requested_column(ColumnRole::Text, second)?];
+        if pair[0] == pair[1] {
+            let (path, column) = (self.layout.path.clone(), self.layout.columns[pair[0]].clone());
+            return Err(DataError::SameColumn { path, roles: [ColumnRole::Text, ColumnRole::Text], column });
+        }
+        Ok(Some(pair))
+    }
+
+    /// The two columns whose names are those of a pair.
+    fn pair_by_name(&self) -> Option<[usize; 2]> {
+        let names: Vec<String> = self.layout.columns.iter().map(|name| fold_name(name)).collect();
+        let place = |wanted: &str| names.iter().position(|name| name == wanted);
+        let is_named = self.layout.has_names();
+        PAIR_NAMES.iter().filter(|_| is_named).find_map(|[first, second]| Some([place(first)?, place(second)?]))
+    }
+
+    /// What to do about a column that is not there: the name that is meant or, without one, how to name a column.
+    fn missing_column_hint(&self, role: ColumnRole, wanted: &str, is_named: bool) -> String {
+        let flag = role.flag();
+        if !is_named {
+            return tr!("; name one by its number, as {flag} 1", "。{flag} 1 のように番号で指定してください");
+        }
+        let meant = did_you_mean(wanted, self.layout.columns.iter().map(String::as_str));
+        match meant.is_empty() {
+            true => tr!("; name one of these with {flag}", "。このいずれかを {flag} で指定してください"),
+            false => meant,
+        }
+    }
+
+    /// The group of text names that the name of a column is in, from 0.
+    fn text_name_group(&self, column: usize) -> Option<usize> {
+        let is_named = self.layout.has_names() || self.layout.format == Format::FastText;
+        let name = fold_name(self.layout.columns.get(column).filter(|_| is_named)?);
+        TEXT_NAMES.iter().position(|group| group.contains(&name.as_str()))
+    }
+
+    /// The columns that may be the text, each with its bits, the best first.
+    fn rank_texts(&self, taken: &[usize]) -> Vec<(f64, usize)> {
+        let left = (0..self.profiles.len()).filter(|column| !taken.contains(column) && !self.taken.contains(column));
+        // Rows that have an identifier and short values that repeat have no text.
+        let has_identifier = self.profiles.iter().any(|profile| profile.is_identifier && !profile.is_numbers());
+        rank(left.map(|column| {
+            // Objects inside a row mostly say something of its text.
+            let content = self.profiles[column].text_bits() - if self.layout.is_path(column) { 1.0 } else { 0.0 };
+            let bits = match self.text_name_group(column) {
+                None if has_identifier && self.profiles[column].has_repeated_short_values() => f64::NEG_INFINITY,
+                None => content,
+                // A name is believed against what the rows show, but yields to a column of texts.
+                Some(group) => NAME_BITS[group] + content.max(-30.0),
+            };
+            (bits, column)
+        }))
+    }
+
+    /// The column whose name says that it is the text.
+    fn named_text(&self, taken: &[usize]) -> Option<usize> {
+        self.rank_texts(taken)
+            .into_iter()
+            .map(|(_, column)| column)
+            .find(|&column| self.text_name_group(column).is_some())
+    }
+
+    /// The text: by its name, as the only one, or as the column that looks at least twice as much like text as the next.
+    fn choose_text(&self, label: Option<usize>) -> Result<TextChoice, DataError> {
+        let taken: Vec<usize> = label.into_iter().collect();
+        let found = self.rank_texts(&taken);
+        let named = found.iter().filter(|(_, column)| self.text_name_group(*column).is_some());
+        let groups: Vec<Option<usize>> = named.map(|(_, column)| self.text_name_group(*column)).collect();
+        let left: Vec<usize> = (0..self.profiles.len())
+            .filter(|&c| Some(c) != label && !self.profiles[c].nested && !self.taken.contains(&c))
+            .collect();
+        if let (true, [only]) = (groups.is_empty(), left.as_slice())
+            && (!self.profiles[*only].is_identifier || self.layout.columns.len() == 1)
+        {
+            return Ok(TextChoice {
+                column: *only, why: lang().pick("the only one", "唯一の候補"), runner_up: None
+            });
+        }
+        match tied_readings(&found) {
+            [] => Err(self.no_text_error(label)),
+            &[(_, column)] => {
+                let group = self.text_name_group(column);
+                let is_named = group.is_some() && groups.iter().filter(|other| **other == group).count() == 1;
+                let why = if is_named {
+                    its_name()
+                } else {
+                    lang().pick("the longest and most varied", "最も長く多様な列")
+                };
+                Ok(TextChoice { column, why, runner_up: close_runner_up(&found).copied() })
+            }
+            several => {
+                let columns: Vec<usize> = several.iter().map(|&(_, column)| column).collect();
+                Err(self.ambiguous_error(ColumnRole::Text, &columns))
+            }
+        }
+    }
+
+    /// The error of finding no text, with what the columns hold instead.
+    fn no_text_error(&self, label: Option<usize>) -> DataError {
+        let held = (0..self.profiles.len()).take(8).map(|column| {
+            let (title, what) = (self.layout.column_title(column), self.profiles[column].describe());
+            match Some(column) == label {
+                true => tr!("{title} (the label)", "{title}（ラベル）"),
+                false => tr!("{title} ({what})", "{title}（{what}）"),
+            }
+        });
+        let columns = join_names(&held.collect::<Vec<_>>());
+        no_column(self.layout, ColumnRole::Text, lang().pick("a column of words", "文章の列"), columns)
+    }
+
+    /// Finds the label by its name. Equally good names are compared by the content of their columns.
+    fn named_label(&self, taken: &[usize]) -> Result<Option<usize>, DataError> {
+        if self.layout.format == Format::FastText {
+            return Ok((0..self.layout.columns.len()).find(|&column| self.layout.columns[column] == "label"));
+        }
+        let view = self.table_view(None);
+        let is_free = |column: &usize| !taken.contains(column) && !self.taken.contains(column);
+        let named =
+            (0..self.profiles.len()).filter(is_free).filter_map(|column| Some((view.name_group(column)?, column)));
+        let Some(best) = named.clone().map(|(group, _)| group).min() else { return Ok(None) };
+        let columns: Vec<usize> = named.filter(|(group, _)| *group == best).map(|(_, column)| column).collect();
+        if let [only] = columns.as_slice() {
+            return Ok(Some(*only));
+        }
+        let found = rank(columns.iter().map(|&column| (view.content_bits(column), column)));
+        match tied_readings(&found) {
+            [] => Err(self.no_column_error(ColumnRole::Label, label_description())),
+            &[(_, column)] => Ok(Some(column)),
+            several => {
+                Err(self
+                    .ambiguous_error(ColumnRole::Label, &several.iter().map(|&(_, column)| column).collect::<Vec<_>>()))
+            }
+        }
+    }
+
+    /// The label by what columns hold, why, and the reading that comes next, if it is close.
+    fn choose_label_by_content(&self, texts: &[usize]) -> Result<(usize, &'static str, Option<String>), DataError> {
+        let is_left = |c: &usize| !texts.contains(c) && !self.taken.contains(c) && self.profiles[*c].filled > 0;
+        let left: Vec<usize> = (0..self.profiles.len()).filter(is_left).collect();
+        // Too few rows for repeats to show: the one other column it must be.
+        if let [only] = left.as_slice()
+            && self.profiles[*only].filled < FEW_ROWS
+            && !self.profiles[*only].nested
+        {
+            return Ok((*only, the_only_other(), None));
+        }
+        let view = self.table_view(None);
+        let taken: Vec<usize> = texts.iter().chain(&self.taken).copied().collect();
+        let mut found: Vec<(f64, LabelCandidate)> = view.readings(&taken);
+        // Which labels a column holds is another question.
+        let mut seen = Vec::new();
+        found.retain(|(_, candidate)| match candidate.form.column() {
+            Some(column) if !seen.contains(&column) => {
+                seen.push(column);
+                view.name_group(column).is_some() || view.content_bits(column) > f64::NEG_INFINITY
+            }
+            _ => false,
+        });
+        match tied_readings(&found) {
+            [] => Err(self.no_column_error(ColumnRole::Label, label_description())),
+            [(_, only)] => {
+                let next = close_runner_up(&found).map(|next| next.describe(self.layout));
+                Ok((only.form.column().unwrap_or_default(), few_values(), next))
+            }
+            several => {
+                let columns: Vec<usize> = several.iter().filter_map(|(_, candidate)| candidate.form.column()).collect();
+                Err(self.ambiguous_error(ColumnRole::Label, &columns))
+            }
+        }
+    }
+
+    /// The best reading of the label and the one that comes next, if it is close; nothing if there is none.
+    ///
+    /// # Errors
+    ///
+    /// Readings that are about as likely.
+    pub(crate) fn choose_label_reading(
+        &self,
+        texts: &[usize],
+        asked: Option<usize>,
+    ) -> Result<Option<(LabelCandidate, Option<String>)>, DataError> {
+        let taken: Vec<usize> = texts.iter().chain(&self.taken).copied().collect();
+        let found = self.table_view(asked).readings_for_any_task(&taken);
+        match tied_readings(&found) {
+            [] => Ok(None),
+            [(_, best)] => Ok(Some((best.clone(), close_runner_up(&found).map(|next| next.describe(self.layout))))),
+            several => {
+                let columns: Vec<usize> = several.iter().filter_map(|(_, candidate)| candidate.form.column()).collect();
+                let are_columns = columns.len() == several.len() && columns.windows(2).all(|two| two[0] != two[1]);
+                match are_columns && several.iter().all(|(_, candidate)| !candidate.form.is_multi_label()) {
+                    true => Err(self.ambiguous_error(ColumnRole::Label, &columns)),
+                    false => {
+                        let readings: Vec<String> =
+                            several.iter().map(|(_, candidate)| candidate.describe(self.layout)).collect();
+                        let (path, readings) = (self.layout.path.clone(), join_names(&readings).into());
+                        Err(DataError::AmbiguousLabel { path, readings })
+                    }
+                }
+            }
+        }
+    }
+
+    /// The column of numbers to predict, and why; nothing if there is none.
+    fn choose_number(&self, texts: &[usize]) -> Result<Option<(usize, &'static str)>, DataError> {
+        let taken: Vec<usize> = texts.iter().chain(&self.taken).copied().collect();
+        let found = self.table_view(None).number_columns(&taken);
+        match (tied_readings(&found), found.len()) {
+            ([], _) => Ok(None),
+            (&[(_, column)], 1) => Ok(Some((column, lang().pick("the only numbers", "唯一の数値の列")))),
+            (&[(_, column)], _) => Ok(Some((column, its_name()))),
+            (several, _) => {
+                Err(self
+                    .ambiguous_error(ColumnRole::Label, &several.iter().map(|&(_, column)| column).collect::<Vec<_>>()))
+            }
+        }
+    }
+
+    pub(crate) fn ambiguous_error(&self, role: ColumnRole, columns: &[usize]) -> DataError {
+        let mut columns = columns.to_vec();
+        columns.sort_unstable();
+        let titles: Vec<String> = columns.iter().take(12).map(|&c| self.layout.column_title(c)).collect();
+        let (n, titles) = (columns.len(), join_names(&titles));
+        let candidates = tr!("{n} equally likely: {titles}", "同じような列が {n} つ: {titles}");
+        let advice = match (role, columns.as_slice()) {
+            (_, [first, second, ..]) if self.flag_value(*first) == self.flag_value(*second) => {
+                let (flag, number) = (role.flag(), first + 1);
+                tr!("name one by its number, as {flag} {number}", "{flag} {number} のように番号で指定してください")
+            }
+            (ColumnRole::Text, [first, second, ..]) => {
+                let both = format!("{},{}", self.flag_value(*first), self.flag_value(*second));
+                tr!(
+                    "name one with --text NAME, or two that belong together, as --text {both}",
+                    "--text 列名 で指定してください。2 つで 1 組なら --text {both} のように指定できます"
+                )
+            }
+            _ => tr!("name one with {} NAME", "{} 列名 で指定してください", role.flag()),
+        };
+        DataError::AmbiguousColumn { path: self.layout.path.clone(), role, candidates, advice: advice.into() }
+    }
+
+    pub(crate) fn no_column_error(&self, role: ColumnRole, wanted: &'static str) -> DataError {
+        no_column(self.layout, role, wanted, self.describe_all())
+    }
+
+    /// All columns, for a message.
+    fn describe_all(&self) -> String {
+        match self.layout.columns.len() {
+            _ if self.layout.has_names() || self.layout.format == Format::FastText => list_names(&self.layout.columns),
+            1 => tr!(
+                "column 1 (no names; the first row holds {})",
+                "名前のない 1 列（最初の行は {}）",
+                list_names(self.first_row)
+            ),
+            n => tr!(
+                "columns 1 to {n} (no names; the first row holds {})",
+                "名前のない {n} 列（最初の行は {}）",
+                list_names(self.first_row)
+            ),
+        }
+    }
+}
+
+/// The error of finding no column for a role.
+pub(crate) fn no_column(layout: &TableLayout, role: ColumnRole, wanted: &'static str, columns: String) -> DataError {
+    let pick = |en, ja| lang().pick(en, ja);
+    let plain_text = || pick("plain text", "プレーンテキスト").to_owned();
+    let (columns, advice) = match (layout.format, role) {
+        (Format::PlainText, ColumnRole::Label) => (
+            plain_text(),
+            pick(
+                "write a CSV file with a text and a label in each row",
+                "各行にテキストとラベルを書いた CSV ファイルにしてください",
+            ),
+        ),
+        (Format::PlainText, ColumnRole::Source | ColumnRole::Target) => (
+            plain_text(),
+            pick(
+                "give two files of as many lines, as train.ja,train.en",
+                "train.ja,train.en のように、行数の等しい 2 つのファイルを指定してください",
+            ),
+        ),
+        (_, ColumnRole::Label) => {
+            (columns, pick("name one with --label NAME or number", "--label 列名（または番号）で指定してください"))
+        }
+        (_, ColumnRole::Text | ColumnRole::Feature) => {
+            (columns, pick("name one with --text NAME or number", "--text 列名（または番号）で指定してください"))
+        }
+        (_, ColumnRole::Source | ColumnRole::Target) => (
+            columns,
+            pick(
+                "name them with --text SOURCE and --label TARGET, or give two files as train.ja,train.en",
+                "--text 原文の列 --label 訳文の列 で指定するか、train.ja,train.en のように 2 つのファイルを指定してください",
+            ),
+        ),
+    };
+    DataError::NoColumn { path: layout.path.clone(), role, wanted, columns, advice }
+}

@@ -1,0 +1,287 @@
+//! Numbers as people write them: `4 stars`, `4/5`, `★★★★☆`, `1,5`, `¥1,200`. All of a column are written alike.
+
+/// The largest number, whose square is one too.
+const MAX_VALUE: f64 = 1e100;
+
+/// A number and how it is written.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Quantity {
+    pub(crate) value: f64,
+    form: QuantityFormat,
+}
+
+/// How a number is written: what stands around it, and which sign parts whole from fraction, where that shows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct QuantityFormat {
+    affix: String,
+    /// Whether nothing stands around it; of a column, around some of its numbers.
+    is_bare: bool,
+    decimal: Option<char>,
+}
+
+/// Units that say how large a number is: beside them a number without one is another.
+const SCALES: [&str; 20] = [
+    "%", "‰", "k", "m", "mio", "mn", "bn", "b", "mrd", "thousand", "million", "billion", "千", "万", "億", "兆",
+    "百万", "千円", "万円", "億円",
+];
+
+/// More characters than this behind a number are a sentence.
+const MAX_UNIT_CHARACTERS: usize = 12;
+
+impl QuantityFormat {
+    /// Whether more is written than programs would write.
+    pub(crate) fn is_decorated(&self) -> bool {
+        !self.affix.is_empty() || self.decimal == Some(',')
+    }
+
+    /// Checks whether a currency or a unit stands beside numbers.
+    pub(crate) fn has_unit(&self) -> bool {
+        !self.affix.is_empty()
+    }
+
+    /// Checks whether a comma parts whole from fraction.
+    pub(crate) fn has_decimal_comma(&self) -> bool {
+        self.decimal == Some(',')
+    }
+
+    /// Whether numbers of both forms may stand in one column: around them is the same, or nothing, and a comma means the same. Nothing goes
+    /// with no unit that says how large a number is.
+    pub(crate) fn is_compatible_with(&self, other: &QuantityFormat) -> bool {
+        let around = [&self.affix, &other.affix];
+        let unit = if around[0].is_empty() { around[1] } else { around[0] };
+        let is_scale = SCALES.contains(&unit.trim_start_matches(['$', '€', '£', '¥', '￥']));
+        let same_unit = around.iter().all(|around| around.is_empty() || *around == unit);
+        let both_ways = !unit.is_empty() && (self.is_bare || other.is_bare);
+        let same_sign = self.decimal.is_none() || other.decimal.is_none() || self.decimal == other.decimal;
+        same_unit && same_sign && !(both_ways && is_scale)
+    }
+}
+
+impl Quantity {
+    /// What a field says, if it is a number with at most a currency before it and a unit behind it.
+    pub(crate) fn parse(field: &str) -> Option<Quantity> {
+        let text: String = field.trim().chars().map(to_half_width).collect();
+        let text = remove_group_separators(&text);
+        if let Some(value) = parse_number(&text) {
+            let decimal = text.contains('.').then_some('.');
+            return Some(Quantity {
+                value,
+                form: QuantityFormat { is_bare: true, decimal, ..QuantityFormat::default() },
+            });
+        }
+        if let Some(value) = count_stars(&text) {
+            return Some(Quantity { value, form: QuantityFormat { affix: "★".into(), ..QuantityFormat::default() } });
+        }
+        let currency: String = text.chars().take_while(|c| "$€£¥￥".contains(*c)).collect();
+        let rest = text[currency.len()..].trim_start();
+        let digits = rest.find(|c: char| !(c.is_ascii_digit() || "+-.,".contains(c))).unwrap_or(rest.len());
+        let (digits, unit) = rest.split_at(digits);
+        let (value, decimal) = parse_with_separators(digits)?;
+        let unit = unit.trim().to_lowercase();
+        let unit = match rating_maximum(&unit) {
+            Some(most) => format!("/{most}"),
+            // One star, two stars.
+            None => is_unit(&unit).then(|| unit.strip_suffix('s').unwrap_or(&unit).to_owned())?,
+        };
+        let around = currency + &unit;
+        Some(Quantity { value, form: QuantityFormat { is_bare: around.is_empty(), affix: around, decimal } })
+    }
+
+    /// Whether it is written as the numbers of its column before it are, whose form is kept.
+    pub(crate) fn fits_column(&self, form: &mut QuantityFormat) -> bool {
+        let goes = self.form.is_compatible_with(form);
+        if form.affix.is_empty() {
+            form.affix.clone_from(&self.form.affix);
+        }
+        form.is_bare |= self.form.is_bare;
+        form.decimal = form.decimal.or(self.form.decimal);
+        goes
+    }
+}
+
+/// Digits and signs of full width as those of ASCII.
+fn to_half_width(c: char) -> char {
+    match c {
+        '０'..='９' => char::from_u32(c as u32 - '０' as u32 + '0' as u32).unwrap_or(c),
+        '．' => '.',
+        '，' => ',',
+        '－' | '−' => '-',
+        '／' => '/',
+        c => c,
+    }
+}
+
+/// The number that a field holds, as programs write it, with digits of full width too.
+pub fn parse_number(field: &str) -> Option<f64> {
+    let text: String = field.trim().chars().map(to_half_width).collect();
+    // "inf" and "nan" are words here.
+    let is_digits = text.chars().all(|c| c.is_ascii_digit() || "+-.eE".contains(c));
+    text.parse().ok().filter(|x: &f64| is_digits && x.abs() <= MAX_VALUE)
+}
+
+/// Reads a number with separators of thousands or a decimal comma, as spreadsheets write it: `1,200`, `1.200,50`, `12,5`.
+/// Returns its decimal sign too, if it has one.
+pub fn parse_separated_number(field: &str) -> Option<(f64, Option<char>)> {
+    let found = Quantity::parse(field).filter(|found| !found.form.has_unit())?;
+    Some((found.value, found.form.decimal))
+}
+
+/// Digits with points and commas in them, and which of both parts whole from fraction, where that shows: `1.5`, `1,5`, `1,200.50`,
+/// `1.200,50`. One comma before three digits parts thousands, unless a 0 stands before it.
+fn parse_with_separators(digits: &str) -> Option<(f64, Option<char>)> {
+    let last = |sign: char| digits.rfind(sign);
+    let (thousands, decimal) = match (last('.'), last(',')) {
+        (_, None) if digits.matches('.').count() < 2 => {
+            return Some((parse_number(digits)?, digits.contains('.').then_some('.')));
+        }
+        (Some(point), Some(comma)) if point > comma => (',', '.'),
+        (Some(_), _) => ('.', ','),
+        (None, _) if are_digit_groups(digits, ',') => (',', '.'),
+        (None, _) => ('.', ','),
+    };
+    let (whole, fraction) = digits.split_once(decimal).unwrap_or((digits, ""));
+    let is_whole = !whole.contains(thousands) || are_digit_groups(whole, thousands);
+    let is_fraction = !digits.contains(decimal) || !fraction.is_empty() && fraction.bytes().all(|b| b.is_ascii_digit());
+    if !is_whole || !is_fraction || whole.trim_start_matches(['+', '-']).is_empty() {
+        return None;
+    }
+    Some((parse_number(&digits.replace(thousands, "").replace(decimal, "."))?, Some(decimal)))
+}
+
+/// Whether digits stand in groups of three.
+fn are_digit_groups(digits: &str, sign: char) -> bool {
+    let groups: Vec<&str> = digits.trim_start_matches(['+', '-']).split(sign).collect();
+    let are_digits = groups.iter().all(|group| !group.is_empty() && group.bytes().all(|b| b.is_ascii_digit()));
+    are_digits
+        && groups[0].len() <= 3
+        && !groups[0].starts_with('0')
+        && groups[1..].iter().all(|group| group.len() == 3)
+}
+
+/// A text without the spaces and apostrophes that part thousands, as in `1 200` and `1'200`.
+fn remove_group_separators(text: &str) -> String {
+    let chars: Vec<char> = text.chars().collect();
+    let is_digit = |at: usize| chars.get(at).is_some_and(char::is_ascii_digit);
+    let is_gap = |at: usize| {
+        matches!(chars[at], ' ' | '\u{a0}' | '\u{202f}' | '\u{2009}' | '\'' | '’')
+            && at > 0
+            && is_digit(at - 1)
+            && (1..=3).all(|ahead| is_digit(at + ahead))
+            && !is_digit(at + 4)
+    };
+    (0..chars.len()).filter(|&at| !is_gap(at)).map(|at| chars[at]).collect()
+}
+
+/// Full stars, with or without the empty ones.
+fn count_stars(text: &str) -> Option<f64> {
+    let full = |c: char| matches!(c, '★' | '⭐');
+    let are_stars = text.chars().all(|c| full(c) || matches!(c, '☆' | '\u{fe0f}' | ' '));
+    (are_stars && text.contains(['★', '⭐', '☆'])).then(|| text.chars().filter(|&c| full(c)).count() as f64)
+}
+
+/// A word or a sign, such as `stars`, `点` or `%`.
+fn is_unit(unit: &str) -> bool {
+    let is_word = |c: char| c.is_alphabetic() || "%€$£¥￥°. ★".contains(c);
+    unit.chars().count() <= MAX_UNIT_CHARACTERS && unit.chars().all(is_word)
+}
+
+/// The 5 of `/5`, `out of 5`, `of 5`.
+fn rating_maximum(unit: &str) -> Option<&str> {
+    let of = unit.strip_prefix("out").map_or(unit, str::trim_start);
+    let most = ["/", "of"].iter().find_map(|word| of.strip_prefix(word))?.trim();
+    (!most.is_empty() && most.bytes().all(|b| b.is_ascii_digit())).then_some(most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_as_programs_write_them() {
+        let cases = [("3", 3.0), (" -2.5 ", -2.5), ("1e3", 1000.0), ("４．５", 4.5), ("−1", -1.0), ("+7", 7.0)];
+        cases.iter().for_each(|(field, expected)| assert_eq!(parse_number(field), Some(*expected), "{field}"));
+        for field in ["", "five", "inf", "NaN", "1e999", "4 stars", "1,000", "0x10", "--1"] {
+            assert_eq!(parse_number(field), None, "{field}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_read_with_what_stands_around_them() {
+        let cases = [
+            ("4", 4.0),
+            ("4 stars", 4.0),
+            ("1 Star", 1.0),
+            ("4/5", 4.0),
+            ("3.5 / 5", 3.5),
+            ("7 out of 10", 7.0),
+            ("★★★☆☆", 3.0),
+            ("☆☆☆☆☆", 0.0),
+            ("⭐️⭐️", 2.0),
+            ("1,5", 1.5),
+            ("-0,25 €", -0.25),
+            ("¥1,200", 1200.0),
+            ("1,234,567.5", 1_234_567.5),
+            ("４点", 4.0),
+            ("80 %", 80.0),
+            ("1.200,50 €", 1200.5),
+            ("1.234.567", 1_234_567.0),
+            ("0,125", 0.125),
+            ("-12,5", -12.5),
+            ("3 / 5", 3.0),
+            ("1 200", 1200.0),
+            ("12\u{a0}345,50 €", 12345.5),
+            ("1'234'567", 1_234_567.0),
+        ];
+        for (field, expected) in cases {
+            assert_eq!(Quantity::parse(field).map(|found| found.value), Some(expected), "{field}");
+        }
+        let no_numbers = [
+            "",
+            "stars",
+            "five",
+            "2024-01-05",
+            "10:30",
+            "1,2,3",
+            "1,23,456",
+            "4 stars of 5",
+            "/5",
+            "4/",
+            "4/x",
+            "3 of the best meals I had",
+            "12, 13",
+            "5 (five)",
+            ",5",
+            "5,",
+            "1.2.3",
+            "- 4",
+            "12 13",
+            "1 2000",
+        ];
+        for field in no_numbers {
+            assert_eq!(Quantity::parse(field), None, "{field}");
+        }
+    }
+
+    #[test]
+    fn all_of_a_column_are_written_alike() {
+        let agree = |fields: &[&str]| {
+            let mut form = QuantityFormat::default();
+            fields.iter().all(|field| Quantity::parse(field).unwrap().fits_column(&mut form))
+        };
+        assert!(agree(&["1 star", "2 stars", "3", "4 STARS"]));
+        assert!(agree(&["4/5", "3/5", "3.5/5"]) && agree(&["1,5", "2", "2,25"]) && agree(&["¥1,200", "¥300"]));
+        // Three of five are not three of ten.
+        assert!(!agree(&["3/5", "3/10"]) && !agree(&["4 stars", "4/5"]) && !agree(&["$5", "€5"]));
+        assert!(!agree(&["1,5", "1,500"]), "a comma is one thing or the other");
+        assert!(agree(&["950,50 €", "1.500,00 €", "1.200.000 €"]) && !agree(&["950,50 €", "1.500 €"]));
+        assert!(agree(&["4/5", "3 / 5", "2 of 5", "1 out of 5"]));
+        // A unit that says how large it is goes with no number without.
+        assert!(agree(&["50 %", "90 %"]) && agree(&["1.2k", "3k"]));
+        assert!(
+            !agree(&["1.2k", "900"])
+                && !agree(&["0.9", "50 %"])
+                && !agree(&["9000", "1万"])
+                && !agree(&["¥3万", "¥900"])
+        );
+    }
+}

@@ -1,0 +1,33 @@
+//! Why a column is in use, in words.
+
+use crate::lang::lang;
+
+/// Describes a label column, for messages.
+pub(crate) fn label_description() -> &'static str {
+    lang().pick("a column of few, repeated values", "少数の値が繰り返される列")
+}
+
+/// The reason for a column that the training file had.
+pub(crate) fn as_in_training() -> &'static str {
+    lang().pick("as in training", "学習時と同じ")
+}
+
+/// The reason for a column that the caller named.
+pub(crate) fn as_requested() -> &'static str {
+    lang().pick("as asked", "指定どおり")
+}
+
+/// Why a column is in use whose name says what it is.
+pub(crate) fn its_name() -> &'static str {
+    lang().pick("its name", "列名から")
+}
+
+/// Why a column is in use that is left over.
+pub(crate) fn the_only_other() -> &'static str {
+    lang().pick("the only other", "残る唯一の列")
+}
+
+/// Why a column is the label that no name makes one.
+pub(crate) fn few_values() -> &'static str {
+    lang().pick("few distinct values", "値の種類が少ない列")
+}

@@ -1,0 +1,171 @@
+//! SentencePiece's unigram models (Kudo 2018; Kudo and Richardson 2018): a text is cut into the pieces whose scores have
+//! the largest sum. Numbers are rounded as there, so that pieces are the same.
+//!
+//! # Files
+//!
+//! - `character_map`: `precompiled_charsmap`
+//! - `file`: model files, read with bounds
+//! - `normalizer`: normalization before segmentation
+//! - `sorted`: prefix search in sorted texts
+
+pub(super) mod character_map;
+mod model_file;
+mod normalizer;
+mod prefix_index;
+
+use super::error::TokenizerError as Error;
+use crate::tr;
+use model_file::{MAX_FILE_BYTES, ModelFile, PieceKind};
+use normalizer::{Normalizer, SPACE};
+use prefix_index::PrefixIndex;
+use std::path::Path;
+
+/// A unigram model out of a `.spm` file.
+#[derive(Clone, Debug)]
+pub(super) struct SentencePieceModel {
+    normalizer: Normalizer,
+    /// The pieces that texts are cut into, with their places in `scores`.
+    pieces: PrefixIndex,
+    /// Those that are always kept whole.
+    kept: PrefixIndex,
+    scores: Vec<PieceScore>,
+    /// The largest score of a piece, and that of an unknown character.
+    largest: f32,
+    unknown: f32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct PieceScore {
+    score: f32,
+    is_user_defined: bool,
+}
+
+/// A piece of a text.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct PieceSpan {
+    /// The piece, as the vocabulary spells it.
+    pub(super) piece: String,
+    /// Its bytes in the text.
+    pub(super) span: (usize, usize),
+}
+
+/// The best way to a place of the text.
+#[derive(Clone, Copy, Debug)]
+struct BestPath {
+    score: f32,
+    /// Where its last piece begins, once there is a way.
+    start: Option<usize>,
+    is_unknown: bool,
+}
+
+/// Subtracted from the smallest score for a character that no piece has.
+const UNKNOWN_PENALTY: f32 = 10.0;
+
+impl SentencePieceModel {
+    /// Reads a file, trusting nothing in it.
+    ///
+    /// # Errors
+    /// If it cannot be read, is damaged, or of a kind that this version does not read.
+    pub(super) fn read(path: &Path) -> Result<SentencePieceModel, Error> {
+        let unread = |source| Error::Io { path: path.to_owned(), source };
+        let wrong = |problem| Error::File { path: path.to_owned(), problem };
+        let bytes = std::fs::metadata(path).map_err(unread)?.len();
+        if bytes > MAX_FILE_BYTES {
+            return Err(wrong(tr!(
+                "expected at most {MAX_FILE_BYTES} bytes, found {bytes}",
+                "{MAX_FILE_BYTES} バイトまでですが、{bytes} バイトあります"
+            )));
+        }
+        SentencePieceModel::parse(&std::fs::read(path).map_err(unread)?).map_err(wrong)
+    }
+
+    fn parse(bytes: &[u8]) -> Result<SentencePieceModel, String> {
+        let ModelFile { pieces, normalizer } = ModelFile::parse(bytes)?;
+        let twice = |piece: String| {
+            tr!("piece “{}” is there twice", "ピース「{}」が二つあります", piece.chars().take(30).collect::<String>())
+        };
+        let of = |kinds: &'static [PieceKind]| {
+            let all = pieces.iter().enumerate().filter(|(_, piece)| kinds.contains(&piece.kind));
+            PrefixIndex::new(all.map(|(place, piece)| (piece.text.as_str(), place))).map_err(twice)
+        };
+        let normal = || pieces.iter().filter(|piece| piece.kind == PieceKind::Normal).map(|piece| piece.score);
+        let smallest = normal().fold(f32::INFINITY, f32::min);
+        Ok(SentencePieceModel {
+            pieces: of(&[PieceKind::Normal, PieceKind::UserDefined])?,
+            kept: of(&[PieceKind::UserDefined])?,
+            scores: pieces
+                .iter()
+                .map(|piece| PieceScore { score: piece.score, is_user_defined: piece.kind == PieceKind::UserDefined })
+                .collect(),
+            largest: normal().fold(f32::NEG_INFINITY, f32::max),
+            unknown: if smallest.is_finite() { smallest } else { 0.0 } - UNKNOWN_PENALTY,
+            normalizer,
+        })
+    }
+
+    /// The pieces of a text; what is unknown stays as it is, one piece for a run of it.
+    pub(super) fn encode(&self, text: &str) -> Vec<PieceSpan> {
+        let normalized = self.normalizer.normalize(text, &self.kept);
+        let mut cuts: Vec<(std::ops::Range<usize>, bool)> = Vec::new();
+        for (range, is_unknown) in self.viterbi(&normalized.text) {
+            match cuts.last_mut() {
+                Some((before, true)) if is_unknown => before.end = range.end,
+                _ => cuts.push((range, is_unknown)),
+            }
+        }
+        let of = |range: std::ops::Range<usize>| PieceSpan {
+            span: (normalized.offsets[range.start], normalized.offsets[range.end]),
+            piece: normalized.text[range].to_owned(),
+        };
+        cuts.into_iter().map(|(range, _)| of(range)).collect()
+    }
+
+    /// The best pieces of a normalised text, and whether each is unknown (Viterbi 1967).
+    fn viterbi(&self, text: &str) -> Vec<(std::ops::Range<usize>, bool)> {
+        let mut ways = vec![BestPath { score: 0.0, start: None, is_unknown: false }; text.len() + 1];
+        for (start, character) in text.char_indices() {
+            let before = ways[start].score;
+            let mut reach = |end: usize, score: f64, is_unknown: bool| {
+                if ways[end].start.is_none() || score > f64::from(ways[end].score) {
+                    ways[end] = BestPath { score: score as f32, start: Some(start), is_unknown };
+                }
+            };
+            let mut has_single = false;
+            for (length, place) in self.pieces.prefixes(&text[start..]) {
+                let PieceScore { score, is_user_defined: is_kept } = self.scores[place];
+                // What is to be kept whole is worth more than any pieces of it. Sums of two f32 are rounded to f32, as
+                // there.
+                let score = match is_kept {
+                    true => f64::from(length as f32 * self.largest) - 0.1 + f64::from(before),
+                    false => f64::from(score + before),
+                };
+                reach(start + length, score, false);
+                has_single |= length == character.len_utf8();
+            }
+            if !has_single {
+                reach(start + character.len_utf8(), f64::from(self.unknown + before), true);
+            }
+        }
+        let mut best = Vec::new();
+        let mut end = text.len();
+        while let Some(start) = ways[end].start {
+            best.push((start..end, ways[end].is_unknown));
+            end = start;
+        }
+        best.reverse();
+        best
+    }
+}
+
+/// The text of pieces.
+pub(super) fn join_pieces<'a>(pieces: impl Iterator<Item = &'a str>) -> String {
+    pieces.collect::<String>().replace(SPACE, " ").trim().to_owned()
+}
+
+/// Whether a piece begins a word.
+pub(super) fn starts_word(piece: &str) -> bool {
+    piece.starts_with(SPACE)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+//! Words with what they do, as running text in colours on a page.
+
+use crate::escape_markup;
+use crate::marked_words::largest_effect;
+use crate::picture::{Paint, Theme, hex};
+use chumoku::explain::HighlightedWord;
+use chumoku::lang::Lang;
+use std::fmt::Write;
+use std::ops::Range;
+
+/// Steps of an effect's colour to either side.
+const STEPS: i32 = 8;
+
+/// The same in both languages, of which the page shows one.
+pub(crate) fn bilingual_html(first: Lang, text: &dyn Fn(Lang) -> String) -> String {
+    let one = |lang: Lang| {
+        let (code, hidden) = (lang.code(), if lang == first { "" } else { " hidden" });
+        format!("<span lang=\"{code}\" data-lang=\"{code}\"{hidden}>{}</span>", text(lang))
+    };
+    one(Lang::En) + &one(Lang::Ja)
+}
+
+/// The class of a step of the scale.
+fn effect_class(step: i32) -> String {
+    match step {
+        0 => "w0".into(),
+        step if step > 0 => format!("w{step}"),
+        step => format!("v{}", -step),
+    }
+}
+
+/// The scale of colours, from what speaks against to what speaks for.
+pub(crate) fn color_scale() -> String {
+    (-STEPS..=STEPS).step_by(2).map(|step| format!("<i class=\"{}\"></i>", effect_class(step))).collect()
+}
+
+/// The style sheet of all steps, light and dark.
+pub(crate) fn effect_styles() -> String {
+    let mut style = String::new();
+    for (theme, prefix) in [(Theme::Light, ""), (Theme::Dark, ":root[data-theme=\"dark\"] ")] {
+        for step in (-STEPS..=STEPS).filter(|&step| step != 0) {
+            let level = step as f32 / STEPS as f32;
+            let [back, ink] = [Paint::Signed(level), Paint::TextOnSigned(level)].map(|paint| hex(paint.rgb(theme)));
+            let _ = writeln!(style, "{prefix}.{}{{background:{back};color:{ink}}}", effect_class(step));
+        }
+    }
+    style
+}
+
+/// Those of the words that are `shown`, in colours; `more` says whether a word is marked, and what stands behind its number.
+pub(crate) fn colored_words(
+    words: &[HighlightedWord],
+    shown: Range<usize>,
+    annotation: &dyn Fn(usize) -> (bool, String),
+) -> String {
+    let most = largest_effect(words);
+    let mut out = String::new();
+    let end = shown.end;
+    for (i, word) in words.iter().enumerate().take(end).skip(shown.start) {
+        let text = escape_markup(&word.text);
+        let space = if word.is_spaced { " " } else { "" };
+        let step = word.effect.map_or(0, |effect| (effect / most.max(f32::MIN_POSITIVE) * STEPS as f32).round() as i32);
+        let (is_marked, behind) = annotation(i);
+        let text = if is_marked { format!("<u>{text}</u>") } else { text };
+        let _ = match (step, word.effect) {
+            (0, _) | (_, None) if behind.is_empty() => write!(out, "{space}{text}"),
+            (_, None) => write!(out, "{space}{text}"),
+            (step, Some(effect)) => {
+                write!(
+                    out,
+                    "{space}<span class=\"{}\" title=\"{effect:+.2}{behind}\">{text}</span>",
+                    effect_class(step)
+                )
+            }
+        };
+    }
+    if words.len() > end {
+        out.push_str(" …");
+    }
+    out
+}

@@ -1,0 +1,402 @@
+//! What networks cost, for people: every step in a table, and networks side by side.
+
+use crate::width::{align_left, display_width, wrap};
+use chumoku::count::{CountConfig, NetworkCost, NetworkKind, StepCost};
+use chumoku::data::format_thousands_wide as whole;
+use chumoku::lang::lang;
+use chumoku::{ModelSize, NnError, RecurrentCell, Result, tr};
+use serde_json::to_string;
+use std::fmt::Write;
+
+/// Columns of a line.
+const WIDTH: usize = 80;
+
+/// What a network costs, step by step, and what others of its sizes do.
+#[derive(Clone, Debug)]
+pub struct CountReport {
+    /// The sizes.
+    pub config: CountConfig,
+    /// What they come to.
+    pub count: NetworkCost,
+    /// Networks of the same width and layers: recurrent ones beside attention alone or a transformer; may be empty.
+    pub side_by_side: Vec<NetworkCost>,
+    /// The model that has these sizes, with its name, if it is one.
+    pub model: Option<(String, ModelSize)>,
+}
+
+impl CountReport {
+    /// Counts a network.
+    ///
+    /// # Errors
+    /// If there is no network of these sizes.
+    pub fn new(config: CountConfig, model: Option<(String, ModelSize)>) -> Result<CountReport> {
+        let (count, side_by_side) = (config.count()?, counts_side_by_side(&config)?);
+        Ok(CountReport { config, count, side_by_side, model })
+    }
+
+    /// Tables and sentences in lines of at most 80 columns, in the language of the process.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let folder = self.model.iter().map(|(name, model)| folder_summary(name, model));
+        let folder: String = folder.collect();
+        let (config, beside) = (&self.config, side_by_side_table(&self.side_by_side));
+        steps_table(config, &self.count) + &folder + &beside + &symbol_legend(config)
+    }
+
+    /// Every number as JSON. It is put together as text, because a JSON value of serde's holds no number above 2^64.
+    ///
+    /// # Panics
+    /// Never: what is counted is plain data.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let model = self.model.as_ref().map(|(_, model)| to_string(model).expect("plain data"));
+        let model = model.map(|model| format!(r#","model":{model}"#)).unwrap_or_default();
+        let [count, beside] =
+            [to_string(&self.count), to_string(&self.side_by_side)].map(|text| text.expect("plain data"));
+        format!(r#"{{"count":{count},"side_by_side":{beside}{model}}}"#)
+    }
+}
+
+/// The networks that stand side by side: recurrent networks beside attention alone or a transformer of their sizes.
+fn counts_side_by_side(config: &CountConfig) -> Result<Vec<NetworkCost>> {
+    let (first, num_layers) = match config.network {
+        NetworkKind::Attention => (NetworkKind::Attention, 1),
+        NetworkKind::Transformer | NetworkKind::Recurrent(_) => (NetworkKind::Transformer, config.num_layers),
+        _ => return Ok(Vec::new()),
+    };
+    let mut counts = Vec::new();
+    for network in [first]
+        .into_iter()
+        .chain([RecurrentCell::Rnn, RecurrentCell::Lstm, RecurrentCell::Gru].map(NetworkKind::Recurrent))
+    {
+        let keys = config.keys.filter(|_| network == NetworkKind::Attention);
+        match (CountConfig { network, num_layers, keys, ..*config }).count() {
+            // No transformer of this width has these heads, which a recurrent network does without.
+            Err(NnError::HeadCount { .. }) if network != config.network => {}
+            count => counts.push(count?),
+        }
+    }
+    Ok(counts)
+}
+
+/// Bytes in the unit that people read them in.
+fn format_bytes(bytes: u128) -> String {
+    const UNITS: [&str; 8] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "ZiB", "YiB"];
+    let power = (bytes.checked_ilog2().unwrap_or(0) as usize / 10).min(UNITS.len());
+    match power.checked_sub(1).and_then(|unit| UNITS.get(unit)) {
+        Some(unit) => format!("{:.1} {unit}", bytes as f64 / 1024f64.powi(power as i32)),
+        None => format!("{bytes} B"),
+    }
+}
+
+/// How a column is set.
+#[derive(Clone, Copy, PartialEq)]
+enum ColumnAlign {
+    Left,
+    Right,
+}
+
+/// A row of cells, or a line above several.
+enum TableRow {
+    Cells(Vec<String>),
+    Title(String),
+}
+
+/// Rows in columns as wide as they need, two apart; a column that can be spared goes if lines would be too long.
+fn layout_columns(rows: &mut [TableRow], sides: &mut Vec<ColumnAlign>, spare: Option<usize>) -> String {
+    let width = |rows: &[TableRow], column: usize| {
+        let cells = rows.iter().filter_map(|row| match row {
+            TableRow::Cells(cells) => Some(display_width(&cells[column])),
+            TableRow::Title(_) => None,
+        });
+        cells.max().unwrap_or(0)
+    };
+    let mut widths: Vec<usize> = (0..sides.len()).map(|column| width(rows, column)).collect();
+    if let Some(column) = spare.filter(|_| widths.iter().sum::<usize>() + 2 * (widths.len() - 1) > WIDTH) {
+        widths.remove(column);
+        sides.remove(column);
+        for row in rows.iter_mut() {
+            if let TableRow::Cells(cells) = row {
+                cells.remove(column);
+            }
+        }
+    }
+    let mut out = String::new();
+    for row in rows {
+        let line = match row {
+            TableRow::Title(title) => title.clone(),
+            TableRow::Cells(cells) => {
+                let set = cells.iter().zip(&widths).zip(&*sides).map(|((cell, &width), side)| match side {
+                    ColumnAlign::Left => align_left(cell, width),
+                    ColumnAlign::Right => " ".repeat(width - display_width(cell)) + cell,
+                });
+                set.collect::<Vec<_>>().join("  ")
+            }
+        };
+        let _ = writeln!(out, "{}", line.trim_end());
+    }
+    out
+}
+
+/// A step's name in the language of the process.
+fn step_name(step: &StepCost) -> String {
+    let japanese = match step.name {
+        "embedding" => "埋め込み",
+        "positions" => "位置",
+        "beta" => "β",
+        "head norms" => "ヘッドの正規化",
+        "scores" => "スコア",
+        "scaling" => "スケーリング",
+        "weighted sum" => "加重和",
+        "residual" => "残差接続",
+        "norm 1" => "正規化 1",
+        "norm 2" => "正規化 2",
+        "norm 3" => "正規化 3",
+        "final norm" => "最後の正規化",
+        "feed-forward in" => "順伝播層 (入)",
+        "activation" => "活性化関数",
+        "feed-forward out" => "順伝播層 (出)",
+        "input projection" => "入力の射影",
+        "state, step by step" => "状態 (逐次)",
+        "head" => "分類層",
+        "output" => "出力層",
+        same => same,
+    };
+    let times = if step.times > 1 { format!(" ×{}", step.times) } else { String::new() };
+    format!("{}{times}", lang().pick(step.name, japanese))
+}
+
+/// A network's name in the language of the process; in English it is the one that `--network` takes.
+fn network_name(name: &'static str) -> &'static str {
+    let japanese = match name {
+        "attention" => "アテンション",
+        "transformer" => "トランスフォーマー",
+        "decoder" => "デコーダー",
+        "encoder-decoder" => "エンコーダー・デコーダー",
+        same => same,
+    };
+    lang().pick(name, japanese)
+}
+
+/// The title of a part of an encoder–decoder.
+fn part_title(part: &str) -> String {
+    match part {
+        "encoder" => tr!("Encoder", "エンコーダー"),
+        "cross" => tr!("Decoder: attention to the source", "デコーダー: 原文への注意"),
+        _ => tr!("Decoder", "デコーダー"),
+    }
+}
+
+/// What is counted, in one line.
+fn headline(config: &CountConfig, count: &NetworkCost) -> String {
+    let CountConfig { batch, length, d_model, num_heads: heads, num_layers: layers, .. } = config;
+    let (name, target) = (network_name(count.network), config.target_length());
+    let mut line = match config.network {
+        NetworkKind::EncoderDecoder => tr!(
+            "{name}: batch {batch}, lengths {length} and {target}, width {d_model}",
+            "{name}: バッチ {batch}、長さ {length} と {target}、幅 {d_model}"
+        ),
+        _ => tr!(
+            "{name}: batch {batch}, length {length}, width {d_model}",
+            "{name}: バッチ {batch}、長さ {length}、幅 {d_model}"
+        ),
+    };
+    if !matches!(config.network, NetworkKind::Recurrent(_)) {
+        line += &tr!(", {heads} heads", "、{heads} ヘッド");
+    }
+    line + &match config.network {
+        NetworkKind::Attention => String::new(),
+        NetworkKind::EncoderDecoder => {
+            let decoder = config.num_decoder_layers();
+            tr!(", {layers} + {decoder} layers", "、{layers} + {decoder} 層")
+        }
+        _ => tr!(", {layers} layers", "、{layers} 層"),
+    }
+}
+
+/// Every step.
+fn steps_table(config: &CountConfig, count: &NetworkCost) -> String {
+    let heads = [
+        tr!("step", "計算"),
+        tr!("parameters", "パラメータ"),
+        tr!("multiply-adds", "積和演算"),
+        String::new(),
+        tr!("bytes", "バイト"),
+        tr!("growth", "増え方"),
+    ];
+    let mut rows = vec![TableRow::Cells(heads.to_vec())];
+    let mut part = "";
+    for step in &count.steps {
+        if step.part != part {
+            part = step.part;
+            rows.push(TableRow::Title(part_title(part)));
+        }
+        let none = |n: u128| if n == 0 { String::new() } else { whole(n) };
+        rows.push(TableRow::Cells(vec![
+            step_name(step),
+            none(step.parameters),
+            none(step.multiply_adds),
+            step.multiply_adds_formula.clone(),
+            format_bytes(step.bytes),
+            step.growth.clone(),
+        ]));
+    }
+    let all = [tr!("in all", "合計"), whole(count.parameters), whole(count.multiply_adds), String::new()];
+    rows.push(TableRow::Cells([&all[..], &[format_bytes(count.bytes), String::new()]].concat()));
+    let mut sides = vec![
+        ColumnAlign::Left,
+        ColumnAlign::Right,
+        ColumnAlign::Right,
+        ColumnAlign::Left,
+        ColumnAlign::Right,
+        ColumnAlign::Left,
+    ];
+    let mut out = headline(config, count) + "\n\n" + &layout_columns(&mut rows, &mut sides, Some(3)) + "\n";
+
+    let mut say = |text: String| out += &(wrap_lines(&text) + "\n");
+    if let (Some(all), Some(attention)) = (count.quadratic_from, count.attention_quadratic_from) {
+        let (all, attention) = (format!("{all:.0}"), format!("{attention:.0}"));
+        say(match config.network {
+            NetworkKind::Attention => tr!(
+                "From length {attention} on, the products of queries and keys (n²) cost more than the projections.",
+                "長さ {attention} から、クエリとキーの積 (n²) の計算量が射影を上回ります。"
+            ),
+            _ => tr!(
+                "From length {attention} on, the products of queries and keys (n²) cost more than the projections, and \
+                 from length {all} on more than all that grows with n.",
+                "クエリとキーの積 (n²) の計算量は、長さ {attention} から射影を、長さ {all} から n に比例するものすべての合計を上回ります。"
+            ),
+        });
+    }
+    let (peak, held, fused) = (format_bytes(count.peak), format_bytes(count.held), format_bytes(count.held_fused));
+    say(match config.network {
+        NetworkKind::Recurrent(_) => tr!(
+            "Memory: {peak} at the peak of a plain forward pass. Training holds {held}.",
+            "メモリ: 素朴な順伝播の最大で {peak}。学習では {held} を保持します。"
+        ),
+        _ => tr!(
+            "Memory: {peak} at the peak of a plain forward pass. Training holds {held}, or {fused} with fused attention, \
+             which holds no array of queries × keys.",
+            "メモリ: 素朴な順伝播の最大で {peak}。学習では {held} を保持し、クエリ × キーの配列を持たない融合した注意なら \
+             {fused} です。"
+        ),
+    });
+    if count.key_value_cache > 0 {
+        let cache = format_bytes(count.key_value_cache);
+        say(tr!(
+            "Writing texts of this length, a token at a time, keeps {cache} of keys and values.",
+            "この長さの文を一トークンずつ書くと、キーと値に {cache} を保持します。"
+        ));
+    }
+    out + "\n"
+}
+
+/// What the model's file holds.
+fn folder_summary(name: &str, model: &ModelSize) -> String {
+    let tensors = model.tensors;
+    let (parameters, bytes, longest) = (whole(model.parameters), format_bytes(model.bytes), model.max_length);
+    let kind = lang().pick(
+        model.kind,
+        match model.kind {
+            "classifier" => "分類モデル",
+            "encoder" => "エンコーダー",
+            "translator" => "翻訳モデル",
+            _ => "言語モデル",
+        },
+    );
+    let mut text = tr!(
+        "{name} is a {kind} that reads up to {longest} tokens at a time. The {tensors} tensors of its network hold \
+         {parameters} numbers, which matches the count here.",
+        "{name} は {kind} で、一度に {longest} トークンまで読みます。ネットワークの {tensors} 個のテンソルにある数は \
+         {parameters} 個で、ここで数えたものと一致します。"
+    );
+    if model.ngram_tensors > 0 {
+        let (tensors, numbers) = (model.ngram_tensors, whole(model.ngram_numbers));
+        text += &tr!(
+            " Beside them are {tensors} tensors of the n-gram model with {numbers} numbers.",
+            " ほかに n グラムモデルのテンソルが {tensors} 個あり、数は {numbers} 個です。"
+        );
+    }
+    text += &tr!(" The file has {bytes}.", " ファイルは {bytes} です。");
+    wrap_lines(&text) + "\n\n"
+}
+
+/// Transformer and recurrent networks of these sizes.
+fn side_by_side_table(counts: &[NetworkCost]) -> String {
+    if counts.is_empty() {
+        return String::new();
+    }
+    let heads = [
+        tr!("network", "ネットワーク"),
+        tr!("parameters", "パラメータ"),
+        tr!("multiply-adds", "積和演算"),
+        tr!("steps in a row", "逐次の段数"),
+        tr!("held in training", "学習での保持"),
+    ];
+    let mut rows = vec![TableRow::Cells(heads.to_vec())];
+    rows.extend(counts.iter().map(|count| {
+        TableRow::Cells(vec![
+            network_name(count.network).into(),
+            whole(count.parameters),
+            whole(count.multiply_adds),
+            whole(count.sequential_steps),
+            format_bytes(count.held_fused),
+        ])
+    }));
+    let mut sides =
+        vec![ColumnAlign::Left, ColumnAlign::Right, ColumnAlign::Right, ColumnAlign::Right, ColumnAlign::Right];
+    let title = tr!("Side by side: the same width and layers", "並べた比較: 同じ幅と層数");
+    format!("{title}\n{}\n", layout_columns(&mut rows, &mut sides, None))
+}
+
+/// What the letters of the formulas stand for.
+fn symbol_legend(config: &CountConfig) -> String {
+    let CountConfig { batch, length, d_model, num_heads, d_ff, vocab_size, .. } = *config;
+    let is_recurrent = matches!(config.network, NetworkKind::Recurrent(_));
+    let (target, keys, k) = (config.target_length(), config.keys.unwrap_or(length), config.head_dim());
+    let state = config.hidden_size.unwrap_or(d_model);
+    let mut items = vec![tr!("B sequences ({batch})", "B 系列 ({batch})")];
+    match config.network {
+        NetworkKind::EncoderDecoder => items.extend([
+            tr!("n tokens of the source ({length})", "n 原文のトークン ({length})"),
+            tr!("t tokens of the target ({target})", "t 訳文のトークン ({target})"),
+        ]),
+        NetworkKind::Recurrent(_) => items.push(tr!("n tokens ({length})", "n トークン ({length})")),
+        _ => items
+            .extend([tr!("n tokens ({length})", "n トークン ({length})"), tr!("m keys ({keys})", "m キー ({keys})")]),
+    }
+    items.push(tr!("d width ({d_model})", "d 幅 ({d_model})"));
+    if is_recurrent {
+        items.extend([tr!("g gates", "g ゲート"), tr!("s state ({state})", "s 状態 ({state})")]);
+    } else {
+        items.push(tr!("h heads ({num_heads}) of width k ({k})", "h ヘッド ({num_heads})、その幅 k ({k})"));
+        if config.network != NetworkKind::Attention {
+            items.push(tr!("f inner width ({d_ff})", "f 内側の幅 ({d_ff})"));
+        }
+    }
+    if vocab_size > 0 {
+        let tokens = config.target_vocab_size.filter(|_| config.network == NetworkKind::EncoderDecoder);
+        let tokens = tokens.map_or(vocab_size.to_string(), |target| format!("{vocab_size}, {target}"));
+        items.push(tr!("V different tokens ({tokens})", "V 語彙 ({tokens})"));
+    }
+    let list = items.join(lang().pick(", ", "、"));
+    wrap_lines(&tr!("Letters: {list}.", "記号: {list}。")) + "\n"
+}
+
+/// Text in lines of at most 80 columns.
+fn wrap_lines(text: &str) -> String {
+    wrap(text, WIDTH).join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_in_powers_of_1024() {
+        let said = [0, 1, 1023, 1024, 1_000_000, 1 << 20, 5 << 29, 1 << 64, 1 << 80].map(format_bytes);
+        let expected = ["0 B", "1 B", "1023 B", "1.0 KiB", "976.6 KiB", "1.0 MiB", "2.5 GiB", "16.0 EiB", "1.0 YiB"];
+        assert_eq!(said, expected);
+        assert_eq!(format_bytes(u128::MAX), "281474976710656.0 YiB");
+    }
+}

@@ -1,0 +1,143 @@
+//! Many small maps beside each other: all heads of a model, or one head as it learns.
+
+use super::heatmap::{ColorScale, Heatmap};
+use super::{Canvas, Lang};
+use crate::picture::{Paint, SceneItem, SceneText};
+use crate::terminal::{ColorDepth, Painter as Colour};
+use crate::width::{align_left, truncate, wrap};
+use chumoku::lang::show_controls;
+
+/// Maps of one kind, in an order that says something.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HeatmapGrid {
+    /// The maps, each with its caption.
+    pub maps: Vec<Heatmap>,
+    /// How many stand in a row; as many as look well where it is 0.
+    pub columns: usize,
+}
+
+/// Size of a small map.
+const SIDE: f64 = 132.0;
+/// Cells along a side of a small map: more are pooled, by their largest.
+pub(crate) const MAX_CELLS_PER_SIDE: usize = 64;
+
+/// Cells along a side of a map in a terminal.
+const MAX_TERMINAL_CELLS: usize = 24;
+
+fn any_larger(maps: &[Heatmap], most: usize) -> bool {
+    maps.iter().any(|map| map.rows.labels.len().max(map.columns.labels.len()) > most)
+}
+
+fn pooling_sentence(lang: Lang) -> &'static str {
+    lang.pick("A dot shows the largest of several weights.", "1 点は、まとめた重みのうち最大の値を表します。")
+}
+
+/// What must be said of maps that are pooled in a picture.
+pub(crate) fn pooling_note(maps: &[Heatmap], lang: Lang) -> Option<String> {
+    any_larger(maps, MAX_CELLS_PER_SIDE).then(|| pooling_sentence(lang).to_owned())
+}
+
+/// A map of at most so many rows and columns: the largest of what falls together, for a mean would hide the very peaks
+/// that one looks for.
+pub(crate) fn max_pooled(map: &Heatmap, most: usize) -> (usize, usize, Vec<Option<f32>>) {
+    let [n, m] = [map.rows.labels.len(), map.columns.labels.len()];
+    let [rows, columns] = [n.min(most), m.min(most)];
+    let mut values: Vec<Option<f32>> = vec![None; rows * columns];
+    for (index, value) in map.values.iter().enumerate() {
+        let Some(value) = value else { continue };
+        let [i, j] = [index / m * rows / n, index % m * columns / m];
+        let place = &mut values[i * columns + j];
+        if place.is_none_or(|before| value.abs() > before.abs()) {
+            *place = Some(*value);
+        }
+    }
+    (rows, columns, values)
+}
+
+impl HeatmapGrid {
+    pub(super) fn draw(&self, [x0, y0]: [f64; 2], canvas: &mut Canvas<'_>) -> [f64; 2] {
+        let count = self.maps.len().max(1);
+        let across = if self.columns > 0 { self.columns } else { (count as f64).sqrt().ceil() as usize }.min(12);
+        let [step_x, step_y] = [SIDE + 18.0, SIDE + 36.0];
+        let mut bottom = y0;
+        for (index, map) in self.maps.iter().enumerate() {
+            let [x, y] = [x0 + (index % across) as f64 * step_x, y0 + (index / across) as f64 * step_y];
+            canvas.text(SceneText::new([x, y + 8.0], truncate(&show_controls(&map.caption), 26), 10.0, Paint::Text));
+            let (rows, columns, values) = max_pooled(map, MAX_CELLS_PER_SIDE);
+            let cell = SIDE / rows.max(columns).max(1) as f64;
+            let gap = if cell >= 8.0 { 0.6 } else { 0.0 };
+            for (at, value) in values.iter().enumerate() {
+                let [i, j] = [at / columns, at % columns];
+                let area = [x + j as f64 * cell, y + 14.0 + i as f64 * cell, cell - gap, cell - gap];
+                match value {
+                    None => canvas.items.push(SceneItem::Rect { area, fill: Paint::GuideLine, says: String::new() }),
+                    Some(value) => {
+                        // What is pooled is of several words and says so in a note.
+                        let is_whole = rows == map.rows.labels.len() && columns == map.columns.labels.len();
+                        let says = if is_whole { map.cell_sentence(i, j, *value, canvas.lang) } else { String::new() };
+                        canvas.items.push(SceneItem::Rect { area, fill: map.cell_colors(*value)[0], says });
+                    }
+                }
+            }
+            bottom = y + 14.0 + rows as f64 * cell;
+        }
+        let right = x0 + count.min(across) as f64 * step_x;
+        if let Some(map) = self.maps.first() {
+            let end = map.draw_scale([right + 4.0, y0 + 14.0], 120.0, canvas);
+            bottom = bottom.max(end);
+        }
+        [right + 64.0, bottom]
+    }
+
+    /// Small maps of shades or colours, as many beside each other as fit.
+    pub(super) fn lines(&self, width: usize, depth: ColorDepth, lang: Lang) -> Vec<String> {
+        let paint = Colour::new(depth);
+        let most = ((width - 2) / 2).min(MAX_TERMINAL_CELLS);
+        let side = self.maps.iter().map(|map| map.columns.labels.len()).max().unwrap_or(1).min(most);
+        // Two columns of a terminal are about as wide as a line is high.
+        let wide = (2 * side).max(24) + 2;
+        let across = ((width - 2) / wide).max(1);
+        let mut lines = Vec::new();
+        for part in self.maps.chunks(across) {
+            let captions: String =
+                part.iter().map(|map| align_left(&truncate(&show_controls(&map.caption), wide - 2), wide)).collect();
+            lines.push(format!("  {captions}"));
+            let small: Vec<_> = part.iter().map(|map| (map, max_pooled(map, most))).collect();
+            let height = small.iter().map(|(_, (rows, ..))| *rows).max().unwrap_or(0);
+            for i in 0..height {
+                let mut line = String::from("  ");
+                for (map, (rows, columns, values)) in &small {
+                    let cells = if i < *rows { *columns } else { 0 };
+                    for j in 0..cells {
+                        line += &match values[i * columns + j] {
+                            None => paint.quiet("··"),
+                            Some(x) => match map.scale {
+                                ColorScale::Share(top) => paint.shade(x / top),
+                                ColorScale::Signed(most) => {
+                                    paint.signed(x / most.max(f32::MIN_POSITIVE), signed_cell(x))
+                                }
+                            },
+                        };
+                    }
+                    line += &" ".repeat(wide - 2 * cells);
+                }
+                lines.push(line);
+            }
+            lines.push(String::new());
+        }
+        // Of larger maps a note says it whatever the form.
+        if any_larger(&self.maps, most) && !any_larger(&self.maps, MAX_CELLS_PER_SIDE) {
+            lines.extend(wrap(pooling_sentence(lang), width - 2).iter().map(|line| format!("  {}", paint.quiet(line))));
+        }
+        lines
+    }
+}
+
+/// A number's sign, two columns wide.
+fn signed_cell(x: f32) -> &'static str {
+    match x {
+        x if x >= 0.005 => "++",
+        x if x <= -0.005 => "--",
+        _ => "  ",
+    }
+}

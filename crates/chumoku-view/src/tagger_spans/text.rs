@@ -1,0 +1,125 @@
+//! Explained spans on a terminal.
+
+use super::{
+    changed_labels, comparison_sentence, feature_name, heading, member_sentence, method_sentence, span_name,
+    words_in_span,
+};
+use crate::marked_words::{fill_lines, largest_effect, styled_words};
+use crate::terminal::{Painter, TerminalOptions};
+use crate::width::{align_left, align_right, truncate, wrap};
+use chumoku::explain::{ExplainedSpan, FeatureEffect, HighlightedWord, TaggedText};
+use chumoku::lang::{Lang, show_controls, show_controls_in_text};
+
+/// Spans that are shown.
+const MAX_SPANS: usize = 10;
+/// Features of a span that are shown.
+const MAX_FEATURES: usize = 8;
+/// Lines of a text that are shown; of a longer one, what is around the span and the strongest words.
+const MAX_LINES: usize = 4;
+/// Words around these that are shown of a long text.
+const CONTEXT_WORDS: usize = 8;
+/// Columns of a word.
+const MAX_WORD_WIDTH: usize = 16;
+/// Lines of labels that differ.
+const MAX_LABEL_LINES: usize = 3;
+
+/// Writes why each span is marked: the words that speak for it, with the strongest numbers behind them, and the features of the
+/// random field. No line is wider than `options.width`.
+#[must_use]
+pub fn render_tagged(tagged: &TaggedText, options: &TerminalOptions) -> String {
+    let lang = options.lang;
+    let width = options.width.max(40);
+    let paint = Painter::new(options.colour);
+    let mut lines = vec![paint.strong(&truncate(&heading(tagged, lang), width))];
+    if tagged.spans.is_empty() {
+        lines.extend(
+            wrap(&show_controls_in_text(&tagged.text), width - 2)
+                .into_iter()
+                .take(MAX_LINES)
+                .map(|line| format!("  {line}")),
+        );
+        let hint = lang.pick(
+            "--span START:END:LABEL asks why a span is not marked.",
+            "--span 始点:終点:ラベル で、スパンを示さない理由を表示できます。",
+        );
+        lines.extend(wrap(hint, width - 2).iter().map(|line| format!("  {}", paint.quiet(line))));
+    } else {
+        lines.extend(
+            wrap(&method_sentence(tagged, lang), width - 2).iter().map(|line| format!("  {}", paint.quiet(line))),
+        );
+    }
+    for (i, span) in tagged.spans.iter().take(MAX_SPANS).enumerate() {
+        lines.push(String::new());
+        span_lines(tagged, (span, i), width, paint, lang, &mut lines);
+    }
+    if let Some(more) = tagged.spans.len().checked_sub(MAX_SPANS).filter(|&more| more > 0) {
+        lines.push(String::new());
+        let more = match lang {
+            Lang::En => format!("and {more} more spans (--json has all; --span START:END shows one)"),
+            Lang::Ja => format!("ほか {more} 個のスパン（すべては --json に。--span 始点:終点 で 1 つを表示できます）"),
+        };
+        lines.extend(wrap(&more, width));
+    }
+    lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+fn span_lines(
+    tagged: &TaggedText,
+    (span, i): (&ExplainedSpan, usize),
+    width: usize,
+    paint: Painter,
+    lang: Lang,
+    lines: &mut Vec<String>,
+) {
+    let found = &span.span;
+    let behind = format!("  {:.1} %  ({}:{})", 100.0 * found.probability, found.span.start, found.span.end);
+    let front = format!("{}. ", i + 1);
+    let room = width.saturating_sub(front.len() + behind.len());
+    let said = truncate(&span_name(&found.text, &found.span.label, lang), room);
+    lines.push(paint.strong(&format!("{front}{said}{behind}")));
+
+    // The words, with numbers behind the strongest.
+    let strongest = largest_effect(&span.words);
+    let level =
+        |word: &HighlightedWord| if strongest > 0.0 { word.effect.unwrap_or(0.0).abs() / strongest } else { 0.0 };
+    let has_number = |i: usize| level(&span.words[i]) >= 0.25;
+    let pieces = styled_words(&span.words, has_number, (width - 5, paint));
+    let all: Vec<usize> = (0..pieces.len()).collect();
+    let mut shown = fill_lines(&pieces, &all, width - 5);
+    if shown.len() > MAX_LINES {
+        let own = words_in_span(tagged, span);
+        let anchors: Vec<usize> =
+            all.iter().copied().filter(|&i| own[i] || level(&span.words[i]) >= 0.5).take(CONTEXT_WORDS).collect();
+        let near = |i: usize| anchors.iter().any(|&anchor| anchor.abs_diff(i) <= CONTEXT_WORDS);
+        let near: Vec<usize> = all.into_iter().filter(|&i| near(i)).collect();
+        shown = fill_lines(&pieces, &near, width - 5);
+        shown.truncate(3 * MAX_LINES);
+    }
+    lines.extend(shown.into_iter().map(|line| format!("   {line}")));
+    if let Some(halves) = member_sentence(span, lang) {
+        lines.extend(wrap(&halves, width - 3).iter().map(|line| format!("   {}", paint.quiet(line))));
+    }
+    let Some(against) = &span.against else { return };
+    lines.extend(wrap(&comparison_sentence(span, against, lang), width - 3).iter().map(|line| format!("   {line}")));
+    let labels = wrap(&changed_labels(against, lang), width - 5);
+    lines.extend(labels.iter().take(MAX_LABEL_LINES).map(|line| format!("     {}", paint.quiet(line))));
+    for feature in against.features.iter().take(MAX_FEATURES) {
+        lines.push(feature_line(feature, width, paint, lang));
+    }
+    if let Some(more) = against.features.len().checked_sub(MAX_FEATURES).filter(|&more| more > 0) {
+        let rest: f64 = against.features[MAX_FEATURES..].iter().map(|feature| feature.effect).sum();
+        let more = match lang {
+            Lang::En => format!("{more} more features (--json has all)"),
+            Lang::Ja => format!("ほか {more} 個の特徴（すべては --json に）"),
+        };
+        lines.push(truncate(&format!("   {}  {more}", align_right(&format!("{rest:+.2}"), 7)), width));
+    }
+}
+
+/// A feature: its effect, the word that has it, and what is seen.
+fn feature_line(feature: &FeatureEffect, width: usize, paint: Painter, lang: Lang) -> String {
+    let word = align_left(&truncate(&show_controls(&feature.word), MAX_WORD_WIDTH), MAX_WORD_WIDTH);
+    let effect = align_right(&format!("{:+.2}", feature.effect), 7);
+    let said = truncate(&feature_name(feature, lang), width.saturating_sub(3 + 7 + 2 + MAX_WORD_WIDTH + 1));
+    format!("   {}  {word} {said}", paint.signed(feature.effect as f32, &effect))
+}

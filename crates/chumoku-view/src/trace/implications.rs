@@ -1,0 +1,336 @@
+//! What is true if every claim is taken for what it says.
+//!
+//! Printed numbers were rounded, so what follows from them is no number but an [`Interval`]; and what follows from a
+//! wrong one is not its author's second error, so that each number remembers whether it comes of one.
+
+use super::operation::{Operation, StepId};
+use super::printed_number::{Interval, PrintedNumber, Scalar};
+use super::program::Program;
+use super::step_kind::StepKind;
+use chumoku_kernels::Activation;
+use ndarray::Array2;
+use serde::Serialize;
+
+/// What is believed of a number: all that it may be, and whether it comes of an error.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ImpliedNumber {
+    pub(super) range: Interval,
+    pub(super) is_misled: bool,
+}
+
+impl ImpliedNumber {
+    fn combine(range: Interval, a: ImpliedNumber, b: ImpliedNumber) -> ImpliedNumber {
+        ImpliedNumber { range, is_misled: a.is_misled || b.is_misled }
+    }
+
+    /// Whether it is 0, and comes of no error.
+    fn is_sound_zero(self) -> bool {
+        self.range.is_zero() && !self.is_misled
+    }
+}
+
+impl Scalar for ImpliedNumber {
+    fn of(x: f64) -> ImpliedNumber {
+        ImpliedNumber { range: Interval::of(x), is_misled: false }
+    }
+    fn add(self, other: ImpliedNumber) -> ImpliedNumber {
+        ImpliedNumber::combine(self.range.add(other.range), self, other)
+    }
+    fn sub(self, other: ImpliedNumber) -> ImpliedNumber {
+        ImpliedNumber::combine(self.range.sub(other.range), self, other)
+    }
+    fn mul(self, other: ImpliedNumber) -> ImpliedNumber {
+        // With 0 a wrong number does nothing.
+        let is_misled = (self.is_misled && !other.is_sound_zero()) || (other.is_misled && !self.is_sound_zero());
+        ImpliedNumber { range: self.range.mul(other.range), is_misled }
+    }
+    fn div(self, other: ImpliedNumber) -> ImpliedNumber {
+        ImpliedNumber::combine(self.range.div(other.range), self, other)
+    }
+    fn exp(self) -> ImpliedNumber {
+        ImpliedNumber { range: self.range.exp(), ..self }
+    }
+    fn sqrt(self) -> ImpliedNumber {
+        ImpliedNumber { range: self.range.sqrt(), ..self }
+    }
+    fn tanh(self) -> ImpliedNumber {
+        ImpliedNumber { range: self.range.tanh(), ..self }
+    }
+    fn ln(self) -> ImpliedNumber {
+        ImpliedNumber { range: self.range.ln(), ..self }
+    }
+    fn activated(self, activation: Activation) -> ImpliedNumber {
+        ImpliedNumber { range: self.range.activated(activation), ..self }
+    }
+    fn slope(self, activation: Activation) -> ImpliedNumber {
+        ImpliedNumber { range: self.range.slope(activation), ..self }
+    }
+    fn max(self, other: ImpliedNumber) -> ImpliedNumber {
+        ImpliedNumber::combine(Scalar::max(self.range, other.range), self, other)
+    }
+    fn square(self) -> ImpliedNumber {
+        ImpliedNumber { range: self.range.square(), ..self }
+    }
+    fn mul_share(self, value: ImpliedNumber) -> ImpliedNumber {
+        // Whoever claims a share of 0 leaves the value out.
+        if self.range.is_zero() { self } else { self.mul(value) }
+    }
+    fn is_first_largest(row: &[ImpliedNumber], j: usize) -> ImpliedNumber {
+        let ranges: Vec<Interval> = row.iter().map(|belief| belief.range).collect();
+        let is_misled = row.iter().any(|belief| belief.is_misled);
+        ImpliedNumber { range: Interval::is_first_largest(&ranges, j), is_misled }
+    }
+    fn is_nothing(self) -> bool {
+        self.range.is_nothing()
+    }
+    fn is_zero(self) -> bool {
+        self.range.is_zero()
+    }
+    fn middle(self) -> f64 {
+        self.range.middle()
+    }
+}
+
+/// What is to be said of the claimed numbers of a step, from the best to the worst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// All are true.
+    Holds,
+    /// They follow from the steps before as printed, which were rounded: nobody made an error.
+    Rounded,
+    /// They follow from the steps before as claimed, but those were wrong.
+    Inherited,
+    /// They are wrong, and follow from nothing before.
+    Wrong,
+}
+
+/// The claim about a step, if there is one.
+pub(super) type ClaimMatrix<'a> = Option<&'a Array2<Option<PrintedNumber>>>;
+
+/// What follows from claims, and what is to be said of them.
+pub(super) struct Implications {
+    /// What follows from the claims before each step.
+    pub(super) implied: Vec<Array2<ImpliedNumber>>,
+    /// What is to be said of each number that is claimed.
+    pub(super) verdicts: Vec<Array2<Option<Verdict>>>,
+}
+
+impl Implications {
+    pub(super) fn compute(program: &Program, claims: &[ClaimMatrix<'_>]) -> Implications {
+        // A token of a recurrent network follows from the one before it, in a step that stands further down: each pass
+        // takes what is claimed one token further.
+        let tokens = program.steps().iter().filter(|step| matches!(step.operation, Operation::Recurrence(_)));
+        let mut passes = tokens.map(|step| step.value.nrows()).max().unwrap_or(1);
+        // Gradients go back from the last token to the first, once what they are made of is there.
+        if program.steps().iter().any(|step| matches!(step.operation, Operation::RecurrenceGradient(_))) {
+            passes *= 2;
+        }
+        let (mut found, mut believed) = Implications::pass(program, claims, None);
+        for _ in 1..passes {
+            (found, believed) = Implications::pass(program, claims, Some(&believed));
+        }
+        found
+    }
+
+    fn pass(
+        program: &Program,
+        claims: &[ClaimMatrix<'_>],
+        last: Option<&[Array2<ImpliedNumber>]>,
+    ) -> (Implications, Vec<Array2<ImpliedNumber>>) {
+        let mut believed: Vec<Array2<ImpliedNumber>> = Vec::new();
+        let (mut follows, mut verdicts) = (Vec::new(), Vec::new());
+        for (id, (step, claim)) in program.steps().iter().zip(claims).enumerate() {
+            let mut result = implied_matrix(program, id, &believed, claims);
+            if let (Operation::Recurrence(before), Some(last)) = (&step.operation, last)
+                && let Some(of) = program.find_kind(step.kind, before.source_quantity(), None)
+            {
+                result
+                    .rows_mut()
+                    .into_iter()
+                    .skip(1)
+                    .zip(last[of].rows())
+                    .for_each(|(mut row, before)| row.assign(&before));
+            }
+            if let (Operation::RecurrenceGradient(later), Some(last)) = (&step.operation, last)
+                && let Some(of) = program.find_kind(StepKind::Gradient, later.recurrence.result_quantity(), None)
+            {
+                let after = last[of].rows().into_iter().skip(1);
+                result.rows_mut().into_iter().zip(after).for_each(|(mut row, after)| row.assign(&after));
+            }
+            let mut belief = result.clone();
+            let mut verdict = Array2::from_elem(result.dim(), None);
+            for (at, printed) in claim.iter().flat_map(|claim| claim.indexed_iter()) {
+                let Some(printed) = printed else { continue };
+                let (truth, implied) = (step.value[at], result[at]);
+                let found = judge(printed, truth, implied);
+                let source = match found {
+                    Verdict::Wrong => Interval::of(printed.value),
+                    Verdict::Holds => implied.range.extended_to(truth),
+                    Verdict::Rounded | Verdict::Inherited => implied.range,
+                };
+                // After rounding, what follows from a wrong number may look true: it still comes of an error.
+                let is_misled = implied.is_misled || found == Verdict::Wrong;
+                belief[at] = ImpliedNumber { range: printed.range(source), is_misled };
+                verdict[at] = Some(found);
+            }
+            believed.push(belief);
+            follows.push(result);
+            verdicts.push(verdict);
+        }
+        (Implications { implied: follows, verdicts }, believed)
+    }
+}
+
+/// What is to be said of a number.
+fn judge(printed: &PrintedNumber, truth: f64, implied: ImpliedNumber) -> Verdict {
+    match implied.range.can_round_to(printed) {
+        _ if printed.agrees_with(truth) => Verdict::Holds,
+        false => Verdict::Wrong,
+        true if implied.is_misled => Verdict::Inherited,
+        true => Verdict::Rounded,
+    }
+}
+
+/// What follows for a step from what is believed of those before it.
+///
+/// A softmax whose parts nobody printed is taken as a whole: part by part, each score would count as if it could be
+/// one number above the fraction's bar and another below it.
+fn implied_matrix(
+    program: &Program,
+    id: StepId,
+    believed: &[Array2<ImpliedNumber>],
+    claims: &[ClaimMatrix<'_>],
+) -> Array2<ImpliedNumber> {
+    let step = program.step(id);
+    let operation = |id: StepId| &program.step(id).operation;
+    let is_silent = |id: &StepId| claims[*id].is_none();
+    match &step.operation {
+        Operation::Given => step.value.mapv(ImpliedNumber::of),
+        Operation::Exp { of, largest: Some(largest) } if is_silent(largest) => {
+            map_rows(&believed[*of], row_exponentials)
+        }
+        Operation::DivideByRowSums { of, sums } if is_silent(sums) && *operation(*sums) == Operation::RowSums(*of) => {
+            match operation(*of) {
+                Operation::Exp { of: scores, largest } if is_silent(of) && largest.iter().all(is_silent) => {
+                    map_rows(&believed[*scores], row_softmax)
+                }
+                _ => {
+                    map_rows(&believed[*of], |row| row_shares(&row.iter().map(|x| [x.low, x.high]).collect::<Vec<_>>()))
+                }
+            }
+        }
+        operation => operation.apply(|id| believed[id].view()),
+    }
+}
+
+/// Each row from a row; what is no number makes the row none.
+fn map_rows(of: &Array2<ImpliedNumber>, compute: impl Fn(&[Interval]) -> Vec<Interval>) -> Array2<ImpliedNumber> {
+    let mut found = of.clone();
+    for mut row in found.rows_mut() {
+        let ranges: Vec<Interval> = row.iter().map(|belief| belief.range).collect();
+        let is_misled = row.iter().any(|belief| belief.is_misled);
+        let is_odd = ranges.iter().any(|x| x.low.is_nan() || x.high.is_nan() || x.high == f64::INFINITY);
+        let computed = if is_odd { vec![Interval::of(f64::NAN); ranges.len()] } else { compute(&ranges) };
+        for (belief, range) in row.iter_mut().zip(computed) {
+            *belief = match belief.is_nothing() {
+                // What is not seen is nothing, whatever the others are.
+                true => ImpliedNumber { range: Interval::of(0.0), ..*belief },
+                false => ImpliedNumber { range, is_misled },
+            };
+        }
+    }
+    found
+}
+
+/// `exp(x − largest of the row)`: x counts as itself among the numbers of which the largest is taken.
+fn row_exponentials(row: &[Interval]) -> Vec<Interval> {
+    let largest_of_others = |end: fn(&Interval) -> f64| {
+        let best = (0..row.len()).reduce(|best, j| if end(&row[j]) > end(&row[best]) { j } else { best });
+        let second =
+            (0..row.len()).filter(|&j| Some(j) != best).map(|j| end(&row[j])).fold(f64::NEG_INFINITY, f64::max);
+        move |i: usize| if Some(i) == best { second } else { best.map_or(f64::NEG_INFINITY, |best| end(&row[best])) }
+    };
+    let (lows, highs) = (largest_of_others(|x| x.low), largest_of_others(|x| x.high));
+    let below = |x: f64, others: f64| if x == f64::NEG_INFINITY { 0.0 } else { (x - others.max(x)).exp() };
+    (0..row.len()).map(|i| Interval { low: below(row[i].low, highs(i)), high: below(row[i].high, lows(i)) }).collect()
+}
+
+/// `exp(x) / Σ exp`, with the largest taken off first.
+fn row_softmax(row: &[Interval]) -> Vec<Interval> {
+    let most = row.iter().fold(f64::NEG_INFINITY, |most, x| most.max(x.high));
+    let exp = |x: f64| if x == f64::NEG_INFINITY { 0.0 } else { (x - most).exp() };
+    row_shares(&row.iter().map(|x| [exp(x.low), exp(x.high)]).collect::<Vec<_>>())
+}
+
+/// `x / Σ x`: smallest where x is and the others are largest. Parts below 0 count as 0.
+fn row_shares(row: &[[f64; 2]]) -> Vec<Interval> {
+    let part = |x: &[f64; 2]| x.map(|x| x.max(0.0));
+    let sums = row.iter().map(part).fold([0.0; 2], |sums, x| [sums[0] + x[0], sums[1] + x[1]]);
+    let share = |x: f64, others: f64| if x > 0.0 { x / (x + others.max(0.0)) } else { 0.0 };
+    let both = |x: &[f64; 2]| {
+        let [low, high] = part(x);
+        Interval { low: share(low, sums[1] - high), high: share(high, sums[0] - low) }
+    };
+    row.iter().map(both).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of numbers drawn from the intervals, all that comes of them is within those computed, and they are no wider than
+    /// what the ends make.
+    #[test]
+    fn rows_hold_all_results_and_no_more_than_the_ends_make() {
+        let random = chumoku_kernels::Philox::new(5, 5);
+        let mut count = 0;
+        let mut next = || {
+            count += 1;
+            f64::from(random.uniform(count))
+        };
+        for _ in 0..300 {
+            let row: Vec<Interval> = (0..4).map(|_| Interval::around(next() * 4.0 - 2.0, next() / 4.0)).collect();
+            let [e, a] = [row_exponentials(&row), row_softmax(&row)];
+            let mut reached = [[f64::INFINITY, f64::NEG_INFINITY]; 4];
+            // All corners, and points inside.
+            for draw in 0..64 {
+                let x: Vec<f64> = row
+                    .iter()
+                    .enumerate()
+                    .map(|(j, x)| match (draw < 16, draw >> j & 1) {
+                        (true, 0) => x.low,
+                        (true, _) => x.high,
+                        (false, _) => x.low + (x.high - x.low) * next(),
+                    })
+                    .collect();
+                let most = x.iter().fold(f64::NEG_INFINITY, |most, x| most.max(*x));
+                let sum: f64 = x.iter().map(|x| (x - most).exp()).sum();
+                for (j, x) in x.iter().enumerate() {
+                    let (own, share) = ((x - most).exp(), (x - most).exp() / sum);
+                    assert!(e[j].low - 1e-12 <= own && own <= e[j].high + 1e-12, "{:?} {own}", e[j]);
+                    assert!(a[j].low - 1e-12 <= share && share <= a[j].high + 1e-12, "{:?} {share}", a[j]);
+                    reached[j] = [reached[j][0].min(share), reached[j][1].max(share)];
+                }
+            }
+            for (a, [low, high]) in a.iter().zip(reached) {
+                assert!((a.low - low).abs() < 1e-9 && (a.high - high).abs() < 1e-9, "{a:?} {low} {high}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_seen_weighs_nothing_and_what_is_no_number_spreads() {
+        let belief = |range| ImpliedNumber { range, is_misled: false };
+        let nothing = Interval::of(f64::NEG_INFINITY);
+        let row = ndarray::array![
+            [belief(nothing), belief(Interval::of(1.0))],
+            [belief(Interval::of(f64::NAN)), belief(Interval::of(1.0))],
+            [belief(nothing), belief(nothing)],
+        ];
+        let ends = map_rows(&row, row_softmax).mapv(|belief| [belief.range.low, belief.range.high]);
+        assert_eq!(ends.row(0).to_vec(), [[0.0; 2], [1.0; 2]]);
+        assert!(ends.row(1).iter().flatten().all(|x| x.is_nan()));
+        assert_eq!(ends.row(2).to_vec(), [[0.0; 2]; 2]);
+    }
+}

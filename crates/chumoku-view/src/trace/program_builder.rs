@@ -1,0 +1,89 @@
+//! A program while it is built, and what all its parts are built with.
+
+use super::example::WorkedExample;
+use super::operation::{Operation, StepId};
+use super::program::Program;
+use super::quantity::Quantity;
+use chumoku::tr;
+use ndarray::Array2;
+
+/// A program while it is built.
+pub(super) struct ProgramBuilder<'a> {
+    pub(super) example: &'a WorkedExample,
+    pub(super) program: Program,
+    /// Of queries, and of keys and values.
+    pub(super) heads: [usize; 2],
+}
+
+/// Names what two matrices that do not fit are.
+pub(super) fn shape_error(
+    name: &str,
+    found: &Array2<f64>,
+    expected: &str,
+    other: &str,
+    shape: (usize, usize),
+) -> String {
+    let (rows, columns) = found.dim();
+    tr!(
+        "inputs.{name} is {rows}×{columns}: expected {expected}, as {other} is {}×{}",
+        "inputs.{name} は {rows}×{columns} ですが、{other} が {}×{} なので {expected}が必要です",
+        shape.0,
+        shape.1
+    )
+}
+
+impl ProgramBuilder<'_> {
+    pub(super) fn shape(&self, id: StepId) -> (usize, usize) {
+        self.program.value(id).dim()
+    }
+
+    /// The step of what is given whole.
+    pub(super) fn whole_input(&mut self, quantity: Quantity) -> Result<Option<StepId>, String> {
+        let Some(matrices) = self.example.inputs.get(&quantity) else { return Ok(None) };
+        let [matrix] = &matrices[..] else {
+            let (name, found) = (quantity.name(), matrices.len());
+            return Err(tr!(
+                "inputs.{name}: expected one matrix, found {found}",
+                "inputs.{name}: 行列は一つだけ必要ですが、{found} 個です"
+            ));
+        };
+        Ok(Some(self.program.add_given(quantity, None, matrix.clone())))
+    }
+
+    /// A row that is added to, or multiplied with, each row of a matrix of so many columns.
+    pub(super) fn row_input(
+        &mut self,
+        quantity: Quantity,
+        columns: usize,
+        other: &str,
+    ) -> Result<Option<StepId>, String> {
+        let Some(id) = self.whole_input(quantity)? else { return Ok(None) };
+        let (rows, found) = self.shape(id);
+        if (rows, found) != (1, columns) {
+            let name = quantity.name();
+            return Err(tr!(
+                "inputs.{name} is {rows}×{found}: expected 1×{columns}, as {other} has {columns} columns",
+                "inputs.{name} は {rows}×{found} ですが、{other} が {columns} 列なので 1×{columns} が必要です"
+            ));
+        }
+        Ok(Some(id))
+    }
+
+    /// `source · weight + bias`, if the weight is given.
+    pub(super) fn project(
+        &mut self,
+        source: StepId,
+        [weight, bias, result]: [Quantity; 3],
+    ) -> Result<Option<StepId>, String> {
+        let Some(id) = self.whole_input(weight)? else { return Ok(None) };
+        let (source_shape, matrix) = (self.shape(source), self.program.value(id));
+        if matrix.nrows() != source_shape.1 {
+            let name = self.program.step(source).quantity.name();
+            let expected = tr!("{} rows", "{} 行", source_shape.1);
+            return Err(shape_error(weight.name(), matrix, &expected, name, source_shape));
+        }
+        let columns = matrix.ncols();
+        let bias = self.row_input(bias, columns, weight.name())?;
+        Ok(Some(self.program.add_computed(result, None, Operation::Product { factors: [source, id], bias })?))
+    }
+}

@@ -1,0 +1,607 @@
+//! The formulas of a spreadsheet: how each cell follows from others.
+
+use super::formula::inverse_sqrt_of;
+use super::grid::format_non_finite;
+use super::operation::{EntrywiseFunction, NormGradient, Operation, RotaryAngles, StepId};
+use super::step_kind::StepKind;
+use super::trace_steps::TraceStep;
+use chumoku::nn::Pooling;
+use chumoku_kernels::Activation;
+use std::collections::HashMap;
+
+/// The column of the first number; labels stand before it.
+pub(super) const FIRST_COLUMN: u16 = 1;
+/// Most terms of a sum that is written out: a formula has at most 8,192 characters.
+const MAX_TERMS: usize = 100;
+
+/// The name of a cell, rows and columns counted from 0: `B4`.
+fn cell(row: u32, column: u16) -> String {
+    rust_xlsxwriter::utility::row_col_to_cell(row, column)
+}
+
+/// A number as a formula writes it: an f64 as text keeps all its digits.
+fn number_literal(x: f64) -> String {
+    match x.abs() {
+        _ if !x.is_finite() => format!("\"{}\"", format_non_finite(x)),
+        size if size == 0.0 || (1e-5..1e15).contains(&size) => x.to_string(),
+        _ => format!("{x:E}"),
+    }
+}
+
+/// Where the numbers of a step stand.
+#[derive(Clone, Copy)]
+pub(super) struct CellBlock {
+    pub(super) sheet: usize,
+    pub(super) row: u32,
+    pub(super) rows: usize,
+    pub(super) columns: usize,
+}
+
+/// A [`Block`] as the formulas of some sheet name it.
+struct BlockReference {
+    block: CellBlock,
+    /// The name of the sheet, where it is another.
+    prefix: String,
+}
+
+impl BlockReference {
+    fn cell(&self, i: usize, j: usize) -> String {
+        cell(self.block.row + i as u32, FIRST_COLUMN + j as u16)
+    }
+
+    fn qualified_cell(&self, i: usize, j: usize) -> String {
+        format!("{}{}", self.prefix, self.cell(i, j))
+    }
+
+    fn row_range(&self, i: usize) -> String {
+        format!("{}:{}", self.qualified_cell(i, 0), self.cell(i, self.block.columns - 1))
+    }
+
+    fn column_range(&self, j: usize) -> String {
+        format!("{}:{}", self.qualified_cell(0, j), self.cell(self.block.rows - 1, j))
+    }
+
+    fn full_range(&self) -> String {
+        format!("{}:{}", self.qualified_cell(0, 0), self.cell(self.block.rows - 1, self.block.columns - 1))
+    }
+}
+
+/// What a cell reads of a step: a number, a row or a column of it.
+#[derive(Clone, Copy)]
+struct CellInput {
+    id: StepId,
+    row: Option<usize>,
+    column: Option<usize>,
+    /// Whether −∞ is passed over, as what is not seen.
+    is_masked: bool,
+}
+
+/// Where everything stands, seen from one of the sheets.
+pub(super) struct SheetLayout<'a> {
+    pub(super) steps: HashMap<StepId, &'a TraceStep>,
+    pub(super) blocks: HashMap<StepId, CellBlock>,
+    pub(super) names: [&'static str; 2],
+    /// The sheet whose formulas are made.
+    pub(super) sheet: usize,
+}
+
+impl SheetLayout<'_> {
+    fn reference(&self, id: StepId) -> Option<BlockReference> {
+        let block = *self.blocks.get(&id)?;
+        let prefix = match block.sheet == self.sheet {
+            true => String::new(),
+            false => format!("'{}'!", self.names[block.sheet]),
+        };
+        Some(BlockReference { block, prefix })
+    }
+
+    /// What a computed cell says; none of what is given.
+    pub(super) fn guarded_formula(&self, step: &TraceStep, i: usize, j: usize) -> Option<String> {
+        let (formula, truth) = (self.formula(step, i, j)?, step.value[[i, j]]);
+        let reads = cell_inputs(&step.operation, i, j);
+        let all_numbers = reads.iter().all(|read| self.is_number(read));
+        Some(match &step.operation {
+            // A share of 0 takes nothing, whatever stands there.
+            Operation::WeightedSum([shares, values])
+                if !all_numbers && self.is_number(&reads[0]) && step_rows(self, *values) <= MAX_TERMS =>
+            {
+                let (shares, values) = (self.reference(*shares)?, self.reference(*values)?);
+                let term = |k: usize| {
+                    let (share, value) = (shares.qualified_cell(i, k), values.qualified_cell(k, j));
+                    format!("IF({share}=0,0,{share}*{value})")
+                };
+                let terms: Vec<String> = (0..values.block.rows).map(term).collect();
+                // What reads a text takes something of it now, which is not finite.
+                let came = if truth.is_finite() { f64::NAN } else { truth };
+                format!("IFERROR({},{})", terms.join("+"), number_literal(came))
+            }
+            // Says by itself that there is none.
+            Operation::RowMax(_) | Operation::Log(_) if all_numbers => formula,
+            _ if all_numbers && (truth.is_finite() || reads.is_empty()) => formula,
+            // Too large for a number, or 0/0.
+            _ if all_numbers => format!("IFERROR({formula},{})", number_literal(truth)),
+            _ => {
+                let guards = reads.iter().filter_map(|read| self.input_condition(read)).collect::<Vec<_>>().join(",");
+                let formula = format!("IF(AND({guards}),{formula},{})", number_literal(truth));
+                if truth.is_finite() { formula } else { format!("IFERROR({formula},{})", number_literal(truth)) }
+            }
+        })
+    }
+
+    /// The sum beside a row of weights.
+    pub(super) fn row_sum_formula(&self, step: &TraceStep, i: usize, sum: f64) -> String {
+        let Some(own) = self.reference(step.id) else { return number_literal(sum) };
+        let range = own.row_range(i);
+        match sum.is_finite() {
+            true => format!("SUM({range})"),
+            false => format!("IF(COUNT({range})={},SUM({range}),{})", own.block.columns, number_literal(sum)),
+        }
+    }
+
+    /// Whether all that is read are numbers to a spreadsheet.
+    fn is_number(&self, read: &CellInput) -> bool {
+        let Some(step) = self.steps.get(&read.id) else { return true };
+        let is_number = |x: &f64| x.is_finite() || (read.is_masked && *x == f64::NEG_INFINITY);
+        match (read.row, read.column) {
+            (Some(i), Some(j)) => is_number(&step.value[[i, j]]),
+            (Some(i), None) => step.value.row(i).iter().all(is_number),
+            (None, Some(j)) => step.value.column(j).iter().all(is_number),
+            (None, None) => step.value.iter().all(is_number),
+        }
+    }
+
+    /// What is true once all that is read are numbers.
+    fn input_condition(&self, read: &CellInput) -> Option<String> {
+        let from = self.reference(read.id)?;
+        let (range, count) = match (read.row, read.column) {
+            (Some(i), Some(j)) => (from.qualified_cell(i, j), 1),
+            (Some(i), None) => (from.row_range(i), from.block.columns),
+            (None, Some(j)) => (from.column_range(j), from.block.rows),
+            (None, None) => (from.full_range(), from.block.rows * from.block.columns),
+        };
+        Some(match read.is_masked {
+            true => format!("COUNT({range})+COUNTIF({range},\"-∞\")={count}"),
+            false => format!("COUNT({range})={count}"),
+        })
+    }
+
+    /// What a cell is computed by, if all that it reads are numbers; none of what is given.
+    fn formula(&self, step: &TraceStep, i: usize, j: usize) -> Option<String> {
+        let block = |id: &StepId| self.reference(*id);
+        let bias = |id: &StepId| Some(format!("+{}", block(id)?.qualified_cell(0, j)));
+        Some(match &step.operation {
+            Operation::Given => return None,
+            Operation::Sum([a, b]) => format!("{}+{}", block(a)?.qualified_cell(i, j), block(b)?.qualified_cell(i, j)),
+            Operation::Hadamard([a, b]) => {
+                format!("{}*{}", block(a)?.qualified_cell(i, j), block(b)?.qualified_cell(i, j))
+            }
+            Operation::Product { factors: [a, b], bias: offset } => {
+                let offset = match offset {
+                    Some(id) => bias(id)?,
+                    None => String::new(),
+                };
+                format!("SUMPRODUCT(MMULT({},{})){offset}", block(a)?.row_range(i), block(b)?.column_range(j))
+            }
+            Operation::WeightedSum([a, b]) => {
+                format!("SUMPRODUCT(MMULT({},{}))", block(a)?.row_range(i), block(b)?.column_range(j))
+            }
+            Operation::ProductTransposed([a, b]) => {
+                format!("SUMPRODUCT({},{})", block(a)?.row_range(i), block(b)?.row_range(j))
+            }
+            Operation::TransposedProduct([a, b]) => {
+                format!("SUMPRODUCT({},{})", block(a)?.column_range(i), block(b)?.column_range(j))
+            }
+            Operation::ProductsTransposed { pairs, added } => {
+                let product = |[a, b]: &[StepId; 2]| {
+                    Some(format!("SUMPRODUCT({},{})", block(a)?.row_range(i), block(b)?.row_range(j)))
+                };
+                let terms =
+                    pairs.iter().map(product).chain(added.iter().map(|id| Some(block(id)?.qualified_cell(i, j))));
+                terms.collect::<Option<Vec<_>>>()?.join("+")
+            }
+            Operation::Difference { of: [a, b], over } => {
+                format!(
+                    "({}-{})/{}",
+                    block(a)?.qualified_cell(i, j),
+                    block(b)?.qualified_cell(i, j),
+                    number_literal(*over)
+                )
+            }
+            Operation::SoftmaxGradient { shares, gradient } => {
+                let (shares, gradient) = (block(shares)?, block(gradient)?);
+                let mean = format!("SUMPRODUCT({},{})", shares.row_range(i), gradient.row_range(i));
+                format!("{}*({}-{mean})", shares.qualified_cell(i, j), gradient.qualified_cell(i, j))
+            }
+            Operation::BroadcastRow { of, over, .. } => {
+                format!("{}/{}", block(of)?.qualified_cell(0, j), number_literal(*over))
+            }
+            Operation::ColumnSums(of) => format!("SUM({})", block(of)?.column_range(j)),
+            Operation::Columns { of, range } => block(of)?.qualified_cell(i, range.start + j),
+            Operation::Rotary { of, angles, is_back } => {
+                let (width, half) = (step.value.ncols(), step.value.ncols() / 2);
+                let (pair, is_first) = (j % half.max(1), j < half);
+                let angle = match angles {
+                    RotaryAngles::Base(base) => number_literal(i as f64 * base.powf(-2.0 * pair as f64 / width as f64)),
+                    RotaryAngles::Given(speeds) => format!("{i}*{}", block(speeds)?.qualified_cell(0, pair)),
+                };
+                let other = if is_first { j + half } else { pair };
+                let sign = if is_first == *is_back { '+' } else { '-' };
+                let from = block(of)?;
+                format!(
+                    "{}*COS({angle}){sign}{}*SIN({angle})",
+                    from.qualified_cell(i, j),
+                    from.qualified_cell(i, other)
+                )
+            }
+            Operation::Scale { of, factor } => match inverse_sqrt_of(*factor) {
+                Some(n) => format!("{}/SQRT({n})", block(of)?.qualified_cell(i, j)),
+                None => format!("{}*({})", block(of)?.qualified_cell(i, j), number_literal(*factor)),
+            },
+            Operation::AddBias { of, bias } if bias[[i, j]].is_finite() => {
+                format!("{}+({})", block(of)?.qualified_cell(i, j), number_literal(bias[[i, j]]))
+            }
+            // What is not seen is no number in a spreadsheet, and MAX and SUM pass over it.
+            Operation::AddBias { .. } => number_literal(step.value[[i, j]]),
+            Operation::Mask { of, seen } if seen[[i, j]] => block(of)?.qualified_cell(i, j),
+            Operation::Mask { .. } => number_literal(f64::NEG_INFINITY),
+            Operation::RowMax(of) => {
+                let row = block(of)?.row_range(i);
+                format!("IF(COUNT({row})=0,\"-∞\",MAX({row}))")
+            }
+            Operation::Exp { of, largest } => {
+                let from = block(of)?.qualified_cell(i, j);
+                let largest = match largest {
+                    Some(id) => format!("-{}", block(id)?.qualified_cell(i, 0)),
+                    None => String::new(),
+                };
+                format!("IF(ISNUMBER({from}),EXP({from}{largest}),0)")
+            }
+            Operation::RowSums(of) => format!("SUM({})", block(of)?.row_range(i)),
+            Operation::DivideByRowSums { of, sums } => {
+                let sum = block(sums)?.qualified_cell(i, 0);
+                format!("IF({sum}=0,0,{}/{sum})", block(of)?.qualified_cell(i, j))
+            }
+            Operation::OneHot(of) => {
+                let row = block(of)?.row_range(i);
+                format!("IF(COUNT({row})=0,0,IF({}=MATCH(MAX({row}),{row},0),1,0))", j + 1)
+            }
+            Operation::Concat(parts) => {
+                let width = step.value.ncols() / parts.len().max(1);
+                block(parts.get(j / width.max(1))?)?.qualified_cell(i, j % width)
+            }
+            Operation::Pool { of, ways } => {
+                let from = block(of)?;
+                let width = from.block.columns.max(1);
+                let column = from.column_range(j % width);
+                match ways.get(j / width)? {
+                    Pooling::First => from.qualified_cell(0, j % width),
+                    Pooling::Last => from.qualified_cell(from.block.rows - 1, j % width),
+                    Pooling::Max => format!("MAX({column})"),
+                    Pooling::MeanSqrtLength => format!("SUM({column})/SQRT(COUNT({column}))"),
+                    _ => format!("AVERAGE({column})"),
+                }
+            }
+            Operation::Activation { of, activation } => {
+                let x = block(of)?.qualified_cell(i, j);
+                match activation {
+                    Activation::Relu => format!("MAX(0,{x})"),
+                    Activation::Gelu => format!("{x}/2*(1+ERF({x}/SQRT(2)))"),
+                    Activation::GeluTanh => format!("{x}/2*(1+TANH(SQRT(2/PI())*({x}+0.044715*{x}^3)))"),
+                    // No number is as large as what the exponential of a larger one would be.
+                    Activation::Silu => format!("{x}/(1+EXP(MIN(-{x},700)))"),
+                    _ => number_literal(step.value[[i, j]]),
+                }
+            }
+            Operation::Tanh(of) => format!("TANH({})", block(of)?.qualified_cell(i, j)),
+            // The row before of what it is given from, which stands further down.
+            Operation::Recurrence(before) => match (i.checked_sub(1), before.first[usize::from(before.is_state)]) {
+                (None, None) => number_literal(0.0),
+                (None, Some(id)) => block(&id)?.qualified_cell(0, j),
+                (Some(row), _) => {
+                    let is_it = |own: &&&TraceStep| own.kind == step.kind && own.quantity == before.source_quantity();
+                    block(&self.steps.values().find(is_it)?.id)?.qualified_cell(row, j)
+                }
+            },
+            // The row after, likewise.
+            Operation::RecurrenceGradient(_) if i + 1 == step.value.nrows() => number_literal(0.0),
+            Operation::RecurrenceGradient(later) => {
+                let by = later.recurrence.result_quantity();
+                let is_it = |own: &&&TraceStep| own.kind == StepKind::Gradient && own.quantity == by;
+                block(&self.steps.values().find(is_it)?.id)?.qualified_cell(i + 1, j)
+            }
+            Operation::GateGradient { gate, gradient, is_tanh } => {
+                let [y, g] = [block(gate)?.qualified_cell(i, j), block(gradient)?.qualified_cell(i, j)];
+                if *is_tanh { format!("{g}*(1-{y}*{y})") } else { format!("{g}*{y}*(1-{y})") }
+            }
+            Operation::ComplementProduct([a, g]) => {
+                format!("(1-{})*{}", block(a)?.qualified_cell(i, j), block(g)?.qualified_cell(i, j))
+            }
+            Operation::DifferenceProduct { gradient, of: [a, b] } => {
+                let [g, a, b] = [
+                    block(gradient)?.qualified_cell(i, j),
+                    block(a)?.qualified_cell(i, j),
+                    block(b)?.qualified_cell(i, j),
+                ];
+                format!("{g}*({a}-{b})")
+            }
+            Operation::Gate { terms: [(a, from), (b, other)], is_tanh, .. } => {
+                let sum =
+                    format!("{}+{}", block(a)?.qualified_cell(i, from + j), block(b)?.qualified_cell(i, other + j));
+                match is_tanh {
+                    true => format!("TANH({sum})"),
+                    // No number is as large as what the exponential of a larger one would be.
+                    false => format!("1/(1+EXP(MIN(-({sum}),700)))"),
+                }
+            }
+            Operation::GatedSum { pairs: [[a, b], [c, d]], is_complement } => {
+                let [a, b, c, d] = [
+                    block(a)?.qualified_cell(i, j),
+                    block(b)?.qualified_cell(i, j),
+                    block(c)?.qualified_cell(i, j),
+                    block(d)?.qualified_cell(i, j),
+                ];
+                let first = if *is_complement { format!("(1-{a})") } else { a };
+                format!("{first}*{b}+{c}*{d}")
+            }
+            // Of 0 there is no logarithm in a spreadsheet.
+            Operation::Log(of) => {
+                let x = block(of)?.qualified_cell(i, j);
+                format!("IF({x}=0,\"-∞\",LN({x}))")
+            }
+            Operation::CrossEntropy { target, logarithms } => {
+                let (target, logarithms) = (block(target)?, block(logarithms)?);
+                let CellBlock { rows, columns, .. } = target.block;
+                if rows * columns > MAX_TERMS {
+                    return Some(format!("-SUMPRODUCT({},{})/{rows}", target.full_range(), logarithms.full_range()));
+                }
+                let term = |k: usize| {
+                    let (share, x) = (
+                        target.qualified_cell(k / columns, k % columns),
+                        logarithms.qualified_cell(k / columns, k % columns),
+                    );
+                    format!("IF({share}=0,0,{share}*{x})")
+                };
+                let terms: Vec<String> = (0..rows * columns).map(term).collect();
+                // What was to come and had no probability.
+                format!("IFERROR(-({})/{rows},{})", terms.join("+"), number_literal(f64::INFINITY))
+            }
+            Operation::UnitLength(of) => {
+                let from = block(of)?;
+                let row = from.row_range(i);
+                let squares = format!("SUMPRODUCT({row},{row})");
+                format!("IF({squares}=0,0,{}/SQRT({squares}))", from.qualified_cell(i, j))
+            }
+            Operation::RmsNorm { of, gamma, epsilon } => {
+                let from = block(of)?;
+                let row = from.row_range(i);
+                let core = format!(
+                    "{}/SQRT(SUMPRODUCT({row},{row})/COUNT({row})+{})",
+                    from.qualified_cell(i, j),
+                    number_literal(*epsilon)
+                );
+                match gamma {
+                    Some(id) => format!("{core}*{}", block(id)?.qualified_cell(0, j)),
+                    None => core,
+                }
+            }
+            Operation::LayerNorm { of, gamma, beta, epsilon } => {
+                let from = block(of)?;
+                let row = from.row_range(i);
+                let core = format!(
+                    "({}-AVERAGE({row}))/SQRT(VARP({row})+{})",
+                    from.qualified_cell(i, j),
+                    number_literal(*epsilon)
+                );
+                let core = match gamma {
+                    Some(id) => format!("{core}*{}", block(id)?.qualified_cell(0, j)),
+                    None => core,
+                };
+                match beta {
+                    Some(id) => format!("{core}{}", bias(id)?),
+                    None => core,
+                }
+            }
+            Operation::ActivationDerivative { of, curve } => {
+                derivative_formula(*curve, &block(of)?.qualified_cell(i, j))?
+            }
+            Operation::NormGradient(made) => self.norm_gradient_formula(made, i, j)?,
+            Operation::ColumnDotProducts([a, b]) => {
+                format!("SUMPRODUCT({},{})", block(a)?.column_range(j), block(b)?.column_range(j))
+            }
+            Operation::PoolingGradient { of, gradient, way } => {
+                let (from, g) = (block(of)?, block(gradient)?.qualified_cell(0, j));
+                let is_there = match way {
+                    Pooling::First => i == 0,
+                    Pooling::Last => i + 1 == from.block.rows,
+                    _ => {
+                        let column = from.column_range(j);
+                        return Some(format!("IF({}=MATCH(MAX({column}),{column},0),{g},0)", i + 1));
+                    }
+                };
+                if is_there { g } else { "0".into() }
+            }
+            Operation::UnitGradient { of, unit, gradient } => {
+                let (from, unit, g) = (block(of)?.row_range(i), block(unit)?, block(gradient)?);
+                let squares = format!("SUMPRODUCT({from},{from})");
+                let along = format!("SUMPRODUCT({},{})", unit.row_range(i), g.row_range(i));
+                format!(
+                    "IF({squares}=0,0,({}-{}*{along})/SQRT({squares}))",
+                    g.qualified_cell(i, j),
+                    unit.qualified_cell(i, j)
+                )
+            }
+            Operation::SoftmaxJacobian { shares, row } => {
+                let from = block(shares)?;
+                let [a, b] = [from.qualified_cell(*row, i), from.qualified_cell(*row, j)];
+                if i == j { format!("{a}*(1-{a})") } else { format!("0-{a}*{b}") }
+            }
+            Operation::Moment { before, gradient, keep, is_square } => {
+                let g = block(gradient)?.qualified_cell(i, j);
+                let g = if *is_square { format!("{g}*{g}") } else { g };
+                let new = format!("(1-{})*{g}", number_literal(*keep));
+                match before {
+                    Some(before) => format!("{}*{}+{new}", number_literal(*keep), block(before)?.qualified_cell(i, j)),
+                    None => new,
+                }
+            }
+            Operation::BiasCorrection { of, keep, step } => {
+                format!("{}/(1-{}^{step})", block(of)?.qualified_cell(i, j), number_literal(*keep))
+            }
+            Operation::AdamUpdate { moments: [m, v], rate, epsilon } => {
+                let [m, v] = [block(m)?.qualified_cell(i, j), block(v)?.qualified_cell(i, j)];
+                format!("{}*{m}/(SQRT({v})+{})", number_literal(*rate), number_literal(*epsilon))
+            }
+            Operation::AdamWStep { of, update, rate, weight_decay } => {
+                let kept = match *weight_decay == 0.0 {
+                    true => String::new(),
+                    false => format!("(1-{}*{})*", number_literal(*rate), number_literal(*weight_decay)),
+                };
+                format!("{kept}{}-{}", block(of)?.qualified_cell(i, j), block(update)?.qualified_cell(i, j))
+            }
+        })
+    }
+
+    /// A cell of the gradient of what was normalised.
+    fn norm_gradient_formula(&self, made: &NormGradient, i: usize, j: usize) -> Option<String> {
+        let block = |id: StepId| self.reference(id);
+        let (from, plain, g) = (block(made.of)?.row_range(i), block(made.plain)?, block(made.gradient)?);
+        let (own, row) = (g.qualified_cell(i, j), g.row_range(i));
+        // The row of what the normalised row was multiplied with, and its number here.
+        let [row, own] = match made.gamma {
+            Some(gamma) => {
+                let gamma = block(gamma)?;
+                [format!("{row},{}", gamma.row_range(0)), format!("{own}*{}", gamma.qualified_cell(0, j))]
+            }
+            None => [row, own],
+        };
+        let along = format!("{}*SUMPRODUCT({row},{})/COUNT({from})", plain.qualified_cell(i, j), plain.row_range(i));
+        let epsilon = number_literal(made.epsilon);
+        Some(match made.is_rms {
+            true => format!("({own}-{along})/SQRT(SUMPRODUCT({from},{from})/COUNT({from})+{epsilon})"),
+            false => {
+                let mean = format!("SUMPRODUCT({row})/COUNT({from})");
+                format!("({own}-{mean}-{along})/SQRT(VARP({from})+{epsilon})")
+            }
+        })
+    }
+}
+
+/// The derivative of a function at a cell.
+fn derivative_formula(curve: EntrywiseFunction, x: &str) -> Option<String> {
+    Some(match curve {
+        EntrywiseFunction::Tanh => format!("1-TANH({x})^2"),
+        EntrywiseFunction::Activation(Activation::Relu) => format!("IF({x}>0,1,0)"),
+        EntrywiseFunction::Activation(Activation::Gelu) => {
+            format!("(1+ERF({x}/SQRT(2)))/2+{x}*EXP(0-{x}*{x}/2)/SQRT(2*PI())")
+        }
+        EntrywiseFunction::Activation(Activation::GeluTanh) => {
+            let t = format!("TANH(SQRT(2/PI())*({x}+0.044715*{x}^3))");
+            format!("(1+{t})/2+{x}/2*(1-{t}^2)*SQRT(2/PI())*(1+0.134145*{x}^2)")
+        }
+        EntrywiseFunction::Activation(Activation::Silu) => {
+            let share = format!("1/(1+EXP(MIN(-{x},700)))");
+            format!("{share}*(1+{x}*(1-{share}))")
+        }
+        EntrywiseFunction::Activation(_) => return None,
+    })
+}
+
+/// What a cell computes with. These that copy one, whatever it holds, compute with nothing.
+fn cell_inputs(operation: &Operation, i: usize, j: usize) -> Vec<CellInput> {
+    let numbers = |id: &StepId, row, column| CellInput { id: *id, row, column, is_masked: false };
+    let masked = |id: &StepId, row, column| CellInput { id: *id, row, column, is_masked: true };
+    let (row, column) = (Some(i), Some(j));
+    match operation {
+        Operation::Given
+        | Operation::Columns { .. }
+        | Operation::Mask { .. }
+        | Operation::Concat(_)
+        | Operation::Recurrence(_)
+        | Operation::RecurrenceGradient(_) => Vec::new(),
+        Operation::GateGradient { gate: a, gradient: b, .. } | Operation::ComplementProduct([a, b]) => {
+            [a, b].map(|id| numbers(id, row, column)).to_vec()
+        }
+        Operation::DifferenceProduct { gradient, of: [a, b] } => {
+            [gradient, a, b].map(|id| numbers(id, row, column)).to_vec()
+        }
+        Operation::Gate { terms, .. } => terms.iter().map(|(id, from)| numbers(id, row, Some(from + j))).collect(),
+        Operation::GatedSum { pairs, .. } => pairs.iter().flatten().map(|id| numbers(id, row, column)).collect(),
+        Operation::AddBias { bias, .. } if !bias[[i, j]].is_finite() => Vec::new(),
+        Operation::Sum(pair) | Operation::Hadamard(pair) => pair.iter().map(|id| numbers(id, row, column)).collect(),
+        Operation::Product { factors: [a, b], bias } => {
+            let offset = bias.iter().map(|id| numbers(id, Some(0), column));
+            [numbers(a, row, None), numbers(b, None, column)].into_iter().chain(offset).collect()
+        }
+        Operation::WeightedSum([a, b]) => vec![numbers(a, row, None), numbers(b, None, column)],
+        Operation::ProductTransposed([a, b]) => vec![numbers(a, row, None), numbers(b, column, None)],
+        Operation::TransposedProduct([a, b]) => vec![numbers(a, None, row), numbers(b, None, column)],
+        Operation::ProductsTransposed { pairs, added } => {
+            let products = pairs.iter().flat_map(|[a, b]| [numbers(a, row, None), numbers(b, column, None)]);
+            products.chain(added.iter().map(|id| numbers(id, row, column))).collect()
+        }
+        Operation::Difference { of, .. } => of.iter().map(|id| numbers(id, row, column)).collect(),
+        Operation::SoftmaxGradient { shares, gradient } => {
+            vec![numbers(shares, row, None), numbers(gradient, row, None)]
+        }
+        Operation::BroadcastRow { of, .. } => vec![numbers(of, Some(0), column)],
+        Operation::ColumnSums(of) => vec![numbers(of, None, column)],
+        Operation::Rotary { of, angles: RotaryAngles::Given(speeds), .. } => {
+            vec![numbers(of, row, None), numbers(speeds, Some(0), None)]
+        }
+        Operation::Rotary { of, .. } | Operation::RowSums(of) | Operation::UnitLength(of) => {
+            vec![numbers(of, row, None)]
+        }
+        Operation::Pool { of, ways } => {
+            // Without the width of what is pooled, which is not known here, all of it is read where there are several.
+            vec![numbers(of, None, column.filter(|_| ways.len() == 1))]
+        }
+        Operation::LayerNorm { of, gamma, beta, .. } => {
+            let affine = [gamma, beta].into_iter().flatten().map(|id| numbers(id, Some(0), column));
+            std::iter::once(numbers(of, row, None)).chain(affine).collect()
+        }
+        Operation::RmsNorm { of, gamma, .. } => {
+            let gamma = gamma.iter().map(|id| numbers(id, Some(0), column));
+            std::iter::once(numbers(of, row, None)).chain(gamma).collect()
+        }
+        Operation::Scale { of, .. }
+        | Operation::AddBias { of, .. }
+        | Operation::Activation { of, .. }
+        | Operation::Log(of)
+        | Operation::Tanh(of) => vec![numbers(of, row, column)],
+        Operation::CrossEntropy { target, logarithms } => {
+            vec![numbers(target, None, None), masked(logarithms, None, None)]
+        }
+        Operation::RowMax(of) | Operation::OneHot(of) => vec![masked(of, row, None)],
+        Operation::Exp { of, largest } => {
+            let largest = largest.iter().map(|id| masked(id, row, Some(0)));
+            std::iter::once(masked(of, row, column)).chain(largest).collect()
+        }
+        Operation::DivideByRowSums { of, sums } => vec![numbers(of, row, column), numbers(sums, row, Some(0))],
+        Operation::ActivationDerivative { of, .. } | Operation::BiasCorrection { of, .. } => {
+            vec![numbers(of, row, column)]
+        }
+        Operation::NormGradient(NormGradient { of, plain, gamma, gradient, .. }) => {
+            let gamma = gamma.iter().map(|id| numbers(id, Some(0), None));
+            [of, plain, gradient].map(|id| numbers(id, row, None)).into_iter().chain(gamma).collect()
+        }
+        Operation::ColumnDotProducts(pair) => pair.iter().map(|id| numbers(id, None, column)).collect(),
+        Operation::PoolingGradient { of, gradient, way } => {
+            let of = (*way == Pooling::Max).then(|| numbers(of, None, column));
+            of.into_iter().chain([numbers(gradient, Some(0), column)]).collect()
+        }
+        Operation::UnitGradient { of, unit, gradient } => {
+            [of, unit, gradient].map(|id| numbers(id, row, None)).to_vec()
+        }
+        Operation::SoftmaxJacobian { shares, row: own } => vec![numbers(shares, Some(*own), None)],
+        Operation::Moment { before, gradient, .. } => {
+            before.iter().chain([gradient]).map(|id| numbers(id, row, column)).collect()
+        }
+        Operation::AdamUpdate { moments: pair, .. } => pair.iter().map(|id| numbers(id, row, column)).collect(),
+        Operation::AdamWStep { of, update, .. } => [of, update].map(|id| numbers(id, row, column)).to_vec(),
+    }
+}
+
+/// How many rows a step has.
+fn step_rows(layout: &SheetLayout<'_>, id: StepId) -> usize {
+    layout.blocks.get(&id).map_or(0, |block| block.rows)
+}

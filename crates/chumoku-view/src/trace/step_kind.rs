@@ -1,0 +1,140 @@
+//! What the matrix of a step is: a quantity itself, its gradient, or something else that is computed of it.
+
+use chumoku::lang::Lang;
+
+/// What a step's matrix is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StepKind {
+    /// The quantity itself.
+    Value,
+    /// The gradient of the loss with respect to it, of the same shape.
+    Gradient,
+    /// What of that gradient comes through one of the steps that were made of it.
+    GradientPart,
+    /// What it is before its normalisation multiplies it by γ and adds β.
+    Plain,
+    /// The derivative of an activation at each number that it was applied to.
+    Derivative,
+    /// The gradient of the sum that a gate is the σ, or tanh, of.
+    Inside,
+    /// The derivatives of one row of a softmax with respect to each number that it was made of.
+    Jacobian,
+    /// The running mean of a parameter's gradients before a step of AdamW.
+    FirstMomentBefore,
+    /// The running mean of their squares before it.
+    SecondMomentBefore,
+    /// The running mean after it.
+    FirstMoment,
+    /// The running mean of squares after it.
+    SecondMoment,
+    /// The running mean, corrected for its start at 0.
+    CorrectedFirst,
+    /// The running mean of squares, corrected for its start at 0.
+    CorrectedSecond,
+    /// What the step takes off a parameter, weight decay aside.
+    Update,
+    /// What it is after the step.
+    After,
+}
+
+use StepKind::*;
+
+/// The kinds in the order of a trace: their names in files, and what precedes the title of a quantity.
+const STEP_KINDS: [(StepKind, &str, (&str, &str)); 15] = [
+    (Value, "value", ("", "")),
+    (Gradient, "gradient", ("Gradient: ", "勾配：")),
+    (GradientPart, "gradient_part", ("Part of the gradient: ", "勾配の一部：")),
+    (Plain, "before_gamma_and_beta", ("Before γ and β: ", "γ と β の前：")),
+    (Derivative, "derivative", ("Derivative: ", "導関数：")),
+    (Inside, "gradient_inside", ("Gradient inside the gate: ", "ゲートの中の勾配：")),
+    (Jacobian, "jacobian", ("Jacobian of one row of softmax: ", "ソフトマックスの 1 行のヤコビ行列：")),
+    (FirstMomentBefore, "first_moment_before", ("AdamW, first moment before: ", "AdamW、更新前の 1 次モーメント：")),
+    (SecondMomentBefore, "second_moment_before", ("AdamW, second moment before: ", "AdamW、更新前の 2 次モーメント：")),
+    (FirstMoment, "first_moment", ("AdamW, first moment: ", "AdamW、1 次モーメント：")),
+    (SecondMoment, "second_moment", ("AdamW, second moment: ", "AdamW、2 次モーメント：")),
+    (
+        CorrectedFirst,
+        "corrected_first_moment",
+        ("AdamW, bias-corrected first moment: ", "AdamW、バイアス補正した 1 次モーメント："),
+    ),
+    (
+        CorrectedSecond,
+        "corrected_second_moment",
+        ("AdamW, bias-corrected second moment: ", "AdamW、バイアス補正した 2 次モーメント："),
+    ),
+    (Update, "update", ("AdamW, update: ", "AdamW、更新量：")),
+    (After, "after", ("After the step: ", "更新後：")),
+];
+
+// The place of a kind in the table is its number.
+const _: () = {
+    let mut i = 0;
+    while i < STEP_KINDS.len() {
+        assert!(STEP_KINDS[i].0 as usize == i);
+        i += 1;
+    }
+};
+
+impl StepKind {
+    /// All of them, in the order of a trace.
+    pub(super) fn all() -> impl Iterator<Item = StepKind> {
+        STEP_KINDS.iter().map(|facts| facts.0)
+    }
+
+    /// Its name in files.
+    pub(super) fn name(self) -> &'static str {
+        STEP_KINDS[self as usize].1
+    }
+
+    /// What stands before the name of a quantity to claim this of it; none of what cannot be claimed.
+    pub(super) fn claim_prefix(self) -> Option<&'static str> {
+        Some(match self {
+            Value => "",
+            Gradient => "d",
+            Inside => "ds_",
+            FirstMoment => "m_",
+            SecondMoment => "v_",
+            CorrectedFirst => "m_hat_",
+            CorrectedSecond => "v_hat_",
+            Update => "update_",
+            After => "new_",
+            _ => return None,
+        })
+    }
+
+    /// Whether it is of a step of AdamW.
+    pub(super) fn is_of_optimizer(self) -> bool {
+        matches!(self, FirstMoment | SecondMoment | CorrectedFirst | CorrectedSecond | Update | After)
+    }
+
+    /// The letter of a quantity, made that of this; `through` is what else it names.
+    pub(super) fn symbol(self, letter: &str, through: &str) -> String {
+        match self {
+            Value => letter.to_owned(),
+            Gradient => format!("d{letter}"),
+            GradientPart => format!("d{letter}|{through}"),
+            Plain => {
+                let first = letter.chars().next().map_or(0, char::len_utf8);
+                format!("{}\u{302}{}", &letter[..first], &letter[first..])
+            }
+            Derivative => format!("f′({through})"),
+            Inside => format!("ds({letter})"),
+            Jacobian => format!("J_{through}({letter})"),
+            FirstMomentBefore => format!("m₀({letter})"),
+            SecondMomentBefore => format!("v₀({letter})"),
+            FirstMoment => format!("m({letter})"),
+            SecondMoment => format!("v({letter})"),
+            CorrectedFirst => format!("m\u{302}({letter})"),
+            CorrectedSecond => format!("v\u{302}({letter})"),
+            Update => format!("Δ({letter})"),
+            After => format!("{letter}⁺"),
+        }
+    }
+
+    /// What the title of a quantity is preceded by.
+    pub(super) fn title_prefix(self, lang: Lang) -> &'static str {
+        let (en, ja) = STEP_KINDS[self as usize].2;
+        lang.pick(en, ja)
+    }
+}

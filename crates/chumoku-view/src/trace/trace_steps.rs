@@ -1,0 +1,373 @@
+//! A trace: the steps of a program as they are shown, whatever the form.
+
+use super::caption::Caption;
+use super::example::WorkedExample;
+use super::expansion::{Expansion, expand};
+use super::formula::{Formula, formula};
+use super::operation::{Operation, StepId};
+use super::program::{Program, ProgramStep};
+use super::quantity::{MatrixAxis, Quantity};
+use super::step_kind::StepKind;
+use super::traced_loss::TracedLoss;
+use chumoku::explain::{HeadLocation, Truncation};
+use chumoku::lang::Lang;
+use chumoku_kernels::RecurrentCell;
+use ndarray::Array2;
+
+/// Attention and the feed-forward network behind it, computed step by step; of one head where there are several.
+///
+/// Rows are tokens and columns their numbers, or queries and keys. All numbers are f64.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    /// What it is called: a worked example's title, or a model's name.
+    pub title: Caption,
+    /// Where in a model it is; none of a worked example.
+    pub place: Option<HeadLocation>,
+    /// Where it comes from.
+    pub source: Caption,
+    /// The words of the queries.
+    pub tokens: Vec<String>,
+    /// The words of the keys.
+    pub key_tokens: Vec<String>,
+    /// The names of the classes, where it ends in some.
+    pub classes: Vec<String>,
+    /// The steps, in order.
+    pub steps: Vec<TraceStep>,
+    /// The steps of the other heads, and those after a step of training that are not shown, in order: what a spreadsheet and
+    /// a page compute the rest from.
+    pub others: Vec<TraceStep>,
+    /// How far a model's own numbers are from these.
+    pub agreements: Vec<Agreement>,
+    /// What of a text was read, where it is not all.
+    pub cut: Option<Truncation>,
+    /// What the gradients of a model's trace are of, where it has some.
+    pub loss: Option<TracedLoss>,
+}
+
+/// A step of a [`Trace`].
+#[derive(Clone, Debug)]
+pub struct TraceStep {
+    /// Its number among all, those not shown too.
+    pub(super) id: StepId,
+    pub(super) quantity: Quantity,
+    /// Whether it is a quantity itself or the gradient of the loss with respect to it.
+    pub kind: StepKind,
+    /// The head, from 0, where each has its own.
+    pub head: Option<usize>,
+    /// Its letter in formulas.
+    pub symbol: String,
+    /// Its shape in letters.
+    pub shape_letters: [String; 2],
+    /// The matrix.
+    pub value: Array2<f64>,
+    /// How it follows; none if it is given.
+    pub formula: Option<Formula>,
+    /// One of its numbers, term by term.
+    pub expansion: Option<Expansion>,
+    /// What can be said of it as a whole.
+    pub checks: Vec<TraceCheck>,
+    pub(super) operation: Operation,
+}
+
+/// Something that holds of a matrix, or does not.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TraceCheck {
+    /// What it is.
+    pub kind: CheckKind,
+    /// What was found.
+    pub value: f64,
+    /// Whether it is as it should be.
+    pub holds: bool,
+}
+
+/// What is checked of a matrix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CheckKind {
+    /// Each row sums to 1: by how much it differs at most.
+    RowsSumToOne,
+    /// Rows that see nothing and weigh nothing: how many.
+    EmptyRows,
+    /// The largest exponential of each row is 1: by how much it differs at most.
+    LargestIsOne,
+    /// Each row has the mean 0 and the variance 1 before γ and β: by how much it differs at most.
+    Normalised,
+    /// Each row's mean square is 1 before γ: by how much it differs at most.
+    RmsNormalised,
+    /// Each row has the length 1: by how much it differs at most.
+    UnitLength,
+    /// Numbers that are not finite, which were given: how many.
+    NotFinite,
+}
+
+/// How far a model's own numbers are from those of a trace.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Agreement {
+    /// How exactly the model multiplies: a level of precision.
+    pub precision: String,
+    /// The largest difference of each quantity, by its name.
+    pub largest_differences: Vec<(&'static str, f64)>,
+    /// The largest difference of the gradient of each, by its name, relative to the largest number of that gradient; nothing
+    /// where there are no gradients.
+    pub largest_gradient_differences: Vec<(&'static str, f64)>,
+}
+
+impl TraceStep {
+    /// Its name, as in the files of worked examples.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.quantity.name()
+    }
+
+    /// What it is called.
+    #[must_use]
+    pub fn title(&self, lang: Lang) -> String {
+        let title = self.kind.title_prefix(lang).to_owned() + self.quantity.title(lang);
+        match self.head {
+            Some(head) => format!("{title} ({})", lang.pick("head", "ヘッド").to_owned() + &format!(" {}", head + 1)),
+            None => title,
+        }
+    }
+
+    /// Whether its rows are the weights of keys.
+    pub(super) fn is_weights(&self) -> bool {
+        self.quantity == Quantity::Weights && self.kind == StepKind::Value
+    }
+
+    pub(super) fn axes(&self) -> [MatrixAxis; 2] {
+        match (self.quantity, &self.operation) {
+            (_, Operation::SoftmaxJacobian { .. }) => [MatrixAxis::Keys; 2],
+            // What is classified is the text, unless every token is.
+            (quantity, _) if quantity.axes()[0] == MatrixAxis::Answers => {
+                [if self.value.nrows() == 1 { MatrixAxis::One } else { MatrixAxis::Queries }, quantity.axes()[1]]
+            }
+            // Without W_O the output is as wide as the values.
+            (Quantity::Output, Operation::WeightedSum(_) | Operation::Concat(_)) => Quantity::HeadOutput.axes(),
+            _ => self.quantity.axes(),
+        }
+    }
+}
+
+impl WorkedExample {
+    /// All steps that follow from the inputs; of several heads, those of the one given (from 0).
+    ///
+    /// # Errors
+    /// If the matrices do not fit each other, or there is no such head.
+    pub fn trace(&self, head: usize) -> Result<Trace, String> {
+        self.trace_with(head, |_| Ok(()))
+    }
+
+    /// The same, and then the gradients of the loss with respect to every step that it follows from, from the loss back to
+    /// what is given; and, where the example has an optimizer, its step for each parameter and the loss after it.
+    ///
+    /// # Errors
+    /// As [`WorkedExample::trace`], and if there is no loss, or a step that it follows from has no rule for its gradient.
+    pub fn trace_backward(&self, head: usize) -> Result<Trace, String> {
+        self.trace_with(head, |program| {
+            program.add_gradients(None)?;
+            self.optimizer.as_ref().map_or(Ok(()), |optimizer| program.add_optimizer_step(optimizer))
+        })
+    }
+
+    /// The steps and what `more` adds to them.
+    pub(super) fn trace_with(
+        &self,
+        head: usize,
+        more: impl FnOnce(&mut Program) -> Result<(), String>,
+    ) -> Result<Trace, String> {
+        if !self.size_claims.is_empty() {
+            return Err(chumoku::tr!(
+                "this example is about sizes, not matrices: `chumoku check` checks it, `chumoku count` counts",
+                "この計算例は行列ではなく大きさについてのものです。検算は `chumoku check`、集計は `chumoku count` です"
+            ));
+        }
+        let mut program = self.program()?;
+        more(&mut program)?;
+        if program.steps().iter().all(|step| step.operation == Operation::Given) {
+            let missing = self.missing_for_scores().join(&chumoku::tr!(" and ", "と"));
+            return Err(chumoku::tr!(
+                "nothing follows from the inputs: give {missing}",
+                "inputs から導けるものがありません。{missing}を与えてください"
+            ));
+        }
+        let heads = program.steps().iter().filter_map(|step| step.head).max().map_or(1, |last| last + 1);
+        if head >= heads {
+            return Err(chumoku::tr!(
+                "head {}: expected 1 to {heads}",
+                "ヘッド {}: ヘッドは 1 から {heads} までです",
+                head + 1
+            ));
+        }
+        // Heads that share keys and values show the shared ones.
+        let key_heads = [Quantity::K, Quantity::V].into_iter().map(|quantity| {
+            let is_of_head =
+                |step: &&ProgramStep| step.kind == StepKind::Value && step.quantity == quantity && step.head.is_some();
+            program.steps().iter().filter(is_of_head).count()
+        });
+        let group = heads / key_heads.max().unwrap_or(0).clamp(1, heads);
+        let of_keys = |quantity| matches!(quantity, Quantity::K | Quantity::V);
+        let is_shown = |step: &ProgramStep| match step.head {
+            // Of what is computed again after a step of training what it comes to is enough.
+            _ if step.kind == StepKind::After && !step.quantity.is_shown_after() => false,
+            // Turned keys bear the number of the first head that reads them.
+            Some(own) if step.quantity == Quantity::RotatedK => own / group == head / group,
+            Some(own) if of_keys(step.quantity) => own == head / group,
+            Some(own) => own == head,
+            None => true,
+        };
+        let (shown, others): (Vec<StepId>, Vec<StepId>) =
+            (0..program.steps().len()).partition(|&id| is_shown(program.step(id)));
+        let key_tokens = if self.key_tokens.is_empty() { self.tokens.clone() } else { self.key_tokens.clone() };
+        Ok(Trace {
+            title: self.title.clone(),
+            place: None,
+            source: self.source.clone(),
+            tokens: self.tokens.clone(),
+            key_tokens,
+            classes: self.classes.clone(),
+            steps: shown.into_iter().map(|id| trace_step(&program, id, heads)).collect(),
+            others: others.into_iter().map(|id| trace_step(&program, id, heads)).collect(),
+            agreements: Vec::new(),
+            cut: None,
+            loss: None,
+        })
+    }
+}
+
+/// A step as it is shown.
+fn trace_step(program: &Program, id: StepId, heads: usize) -> TraceStep {
+    let ProgramStep { quantity, head, kind, operation, value, .. } = program.step(id);
+    let mut shown = TraceStep {
+        id,
+        quantity: *quantity,
+        kind: *kind,
+        head: *head,
+        symbol: program.step(id).symbol(),
+        shape_letters: Default::default(),
+        value: value.clone(),
+        formula: formula(program, id),
+        expansion: expand(program, id),
+        checks: trace_checks(program, id),
+        operation: operation.clone(),
+    };
+    // Queries and keys are the same tokens unless something says otherwise.
+    let has_memory = program.find(Quantity::Memory, None).is_some();
+    let is_wide =
+        |step: &ProgramStep| step.quantity.axes() == [MatrixAxis::Queries, MatrixAxis::Keys] && !step.value.is_square();
+    let keys = if has_memory || program.steps().iter().any(is_wide) { "m" } else { "n" };
+    let of_all = head.is_none() && heads > 1;
+    let is_many = |step: &ProgramStep| matches!(&step.operation, Operation::Pool { ways, .. } if ways.len() > 1);
+    let cell = program.steps().iter().find_map(|step| match &step.operation {
+        Operation::Recurrence(before) => Some(before.cell),
+        _ => None,
+    });
+    let gates = match cell.map_or(1, RecurrentCell::gates) {
+        1 => "d_h".to_owned(),
+        gates => format!("{gates}·d_h"),
+    };
+    let model = if cell.is_some() { "d_h" } else { "d_model" };
+    let pooled = if program.steps().iter().any(is_many) { "d_pooled" } else { model };
+    let has_dense = program.find(Quantity::DenseW, None).is_some();
+    shown.shape_letters = shown.axes().map(|axis| {
+        let width = |letter: &str| if of_all { format!("h·{letter}") } else { letter.into() };
+        match axis {
+            MatrixAxis::Queries => "n".into(),
+            MatrixAxis::Keys => keys.into(),
+            MatrixAxis::Model => "d_model".into(),
+            MatrixAxis::Memory => if has_memory { "d_memory" } else { "d_model" }.into(),
+            MatrixAxis::KeyWidth => width("d_k"),
+            MatrixAxis::HeadWidth => "d_k".into(),
+            MatrixAxis::Pairs => "d_k/2".into(),
+            MatrixAxis::Inner => "d_ff".into(),
+            MatrixAxis::Pooled => pooled.into(),
+            MatrixAxis::Vector => if has_dense { "d" } else { pooled }.into(),
+            MatrixAxis::ValueWidth => width("d_v"),
+            MatrixAxis::Classes => "c".into(),
+            MatrixAxis::State => "d_h".into(),
+            MatrixAxis::Gates => gates.clone(),
+            MatrixAxis::One | MatrixAxis::Answers => "1".into(),
+        }
+    });
+    shown
+}
+
+/// Of sums of f64 numbers around 1.
+const TOLERANCE: f64 = 1e-9;
+
+fn trace_checks(program: &Program, id: StepId) -> Vec<TraceCheck> {
+    let ProgramStep { quantity, kind, operation, value, .. } = program.step(id);
+    let is_value = *kind == StepKind::Value;
+    let most = |of_row: &dyn Fn(ndarray::ArrayView1<'_, f64>) -> f64| {
+        value.rows().into_iter().map(of_row).fold(0.0, |most: f64, x| if x.is_nan() { x } else { most.max(x) })
+    };
+    let near = |kind, value: f64| TraceCheck { kind, value, holds: value <= TOLERANCE };
+    let sees_nothing = value.iter().all(|&x| x == 0.0);
+    let is_empty = |row: ndarray::ArrayView1<'_, f64>| row.iter().all(|&x| x == 0.0);
+    let mut found = Vec::new();
+    match (quantity, operation) {
+        (Quantity::Weights | Quantity::Probabilities | Quantity::Target, _) if is_value && !sees_nothing => {
+            let differs = |row: ndarray::ArrayView1<'_, f64>| if is_empty(row) { 0.0 } else { (row.sum() - 1.0).abs() };
+            // Given weights have the digits that they were printed with.
+            let room = if *operation == Operation::Given { 5e-3 } else { TOLERANCE };
+            let value = most(&differs);
+            found.push(TraceCheck { kind: CheckKind::RowsSumToOne, value, holds: value <= room });
+        }
+        (_, Operation::Exp { largest: Some(_), .. }) if !sees_nothing => {
+            let largest = |row: ndarray::ArrayView1<'_, f64>| match is_empty(row) {
+                true => 0.0,
+                false => (row.iter().fold(f64::NEG_INFINITY, |most, x| most.max(*x)) - 1.0).abs(),
+            };
+            found.push(near(CheckKind::LargestIsOne, most(&largest)));
+        }
+        (_, Operation::UnitLength(_)) if !sees_nothing => {
+            let differs =
+                |row: ndarray::ArrayView1<'_, f64>| (row.iter().map(|x| x * x).sum::<f64>().sqrt() - 1.0).abs();
+            found.push(near(CheckKind::UnitLength, most(&differs)));
+        }
+        (_, Operation::RmsNorm { of, epsilon, .. }) => {
+            let plain = Operation::RmsNorm { of: *of, gamma: None, epsilon: *epsilon };
+            let plain = plain.apply(|id| program.value(id).view());
+            let mut differs = 0.0f64;
+            for (row, from) in plain.rows().into_iter().zip(program.value(*of).rows()) {
+                let [square, before] =
+                    [row, from].map(|row| row.iter().map(|x| x * x).sum::<f64>() / row.len().max(1) as f64);
+                // ε takes its share of the mean square.
+                let off = (square - before / (before + epsilon)).abs();
+                differs = if off.is_nan() { f64::NAN } else { differs.max(off) };
+            }
+            found.push(near(CheckKind::RmsNormalised, differs));
+        }
+        (_, Operation::LayerNorm { of, epsilon, .. }) => {
+            let plain = Operation::LayerNorm { of: *of, gamma: None, beta: None, epsilon: *epsilon };
+            let plain = plain.apply(|id| program.value(id).view());
+            let input = program.value(*of);
+            let mut differs = 0.0f64;
+            for (row, from) in plain.rows().into_iter().zip(input.rows()) {
+                let n = row.len() as f64;
+                let [mean, square] = [row.sum() / n, row.iter().map(|x| x * x).sum::<f64>() / n];
+                // ε takes its share of the variance.
+                let centre = from.sum() / n;
+                let variance = from.iter().map(|x| (x - centre) * (x - centre)).sum::<f64>() / n;
+                let row = mean.abs().max((square - variance / (variance + epsilon)).abs());
+                differs = if (mean + square).is_nan() { f64::NAN } else { differs.max(row) };
+            }
+            found.push(near(CheckKind::Normalised, differs));
+        }
+        _ => {}
+    }
+    let empty = value.rows().into_iter().filter(|row| is_empty(*row)).count();
+    if is_value && *quantity == Quantity::Weights && empty > 0 {
+        found.push(TraceCheck { kind: CheckKind::EmptyRows, value: empty as f64, holds: true });
+    }
+    let is_odd = |x: &f64| x.is_nan() || *x == f64::INFINITY || (*x == f64::NEG_INFINITY && !is_masking(operation));
+    let odd = value.iter().filter(|x| is_odd(x)).count();
+    if odd > 0 {
+        found.push(TraceCheck { kind: CheckKind::NotFinite, value: odd as f64, holds: false });
+    }
+    found
+}
+
+/// Whether −∞ is what it should be.
+pub(super) fn is_masking(operation: &Operation) -> bool {
+    matches!(operation, Operation::Mask { .. } | Operation::RowMax(_) | Operation::AddBias { .. } | Operation::Log(_))
+}

@@ -1,0 +1,159 @@
+//! The sizes of a trained model, and that its file holds what the formulas say.
+
+use crate::count::CountConfig;
+use crate::model_folder::{
+    CONFIG, ModelKind, NGRAMS, Snapshot, WEIGHTS, check_files, current_path, model_file_error, parse_weights,
+    pretrained_kind, read_config, with_snapshot,
+};
+use crate::pretrained::{DecoderCheckpoint, EncoderCheckpoint, TranslatorCheckpoint, folder_of_encoder, no_layers};
+use crate::{Error, ModelConfig, Result, TextClassifier, TextGeneratorConfig, TextTranslatorConfig};
+use serde::Serialize;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A model folder, counted.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ModelSize {
+    /// What it holds: `classifier`, `encoder`, `translator` or `language model`.
+    pub kind: &'static str,
+    /// The sizes of its network, for the batch and length of [`CountConfig::default`], or the longest it reads.
+    #[serde(skip)]
+    pub config: CountConfig,
+    /// The most tokens that it reads at a time.
+    pub max_length: usize,
+    /// Tensors of the network in `model.safetensors`.
+    pub tensors: usize,
+    /// Their numbers: as many as the formulas say.
+    pub parameters: u128,
+    /// Tensors of the n-gram model beside it.
+    pub ngram_tensors: usize,
+    /// Their numbers.
+    pub ngram_numbers: u128,
+    /// Bytes of `model.safetensors`.
+    pub bytes: u128,
+}
+
+impl ModelSize {
+    /// Reads the sizes of the model in a folder and the names and shapes of its tensors.
+    ///
+    /// # Errors
+    /// If it is no model folder, or its weights are not as many as its configuration says.
+    pub fn read(folder: &Path) -> Result<ModelSize> {
+        with_snapshot(folder, ModelSize::from_snapshot)
+    }
+
+    fn from_snapshot(folder: &Snapshot) -> Result<ModelSize> {
+        let kind = ModelKind::from_snapshot(folder)?;
+        if pretrained_kind(folder).is_some() {
+            return ModelSize::from_pretrained(folder, kind);
+        }
+        check_files(folder, &[WEIGHTS])?;
+        let wrong = |problem| model_file_error(folder, CONFIG, problem);
+        let (kind, config, max_length) = match kind {
+            ModelKind::Classifier => {
+                let config: ModelConfig = read_config(folder)?;
+                config.check().map_err(wrong)?;
+                ("classifier", CountConfig::for_classifier(&config.model), config.model.max_length)
+            }
+            ModelKind::Tagger => {
+                return Err(wrong(crate::tr!(
+                    "expected a classifier, a translator, a language model or an encoder, found a tagger, whose layers are not counted",
+                    "分類モデル、翻訳モデル、言語モデル、エンコーダーのどれかが必要ですが、単語にラベルを付けるモデルの層は数えません"
+                )));
+            }
+            ModelKind::Ngrams => {
+                return Err(wrong(crate::tr!(
+                    "expected a model with a network, found an n-gram model, which has no layers to count",
+                    "ネットワークのあるモデルが必要ですが、層のない n-gram モデルです"
+                )));
+            }
+            ModelKind::Translator => {
+                let config: TextTranslatorConfig = read_config(folder)?;
+                config.check().map_err(wrong)?;
+                ("translator", CountConfig::for_translator(&config.model), config.model.max_length)
+            }
+            ModelKind::Encoder => unreachable!("{} is a pretrained model", folder.display()),
+            ModelKind::LanguageModel => {
+                let config: TextGeneratorConfig = read_config(folder)?;
+                config.check().map_err(wrong)?;
+                ("language model", CountConfig::for_language_model(&config.model), config.model.max_length)
+            }
+        };
+        let config = CountConfig { length: config.length.min(max_length), ..config };
+        let bytes = folder.read_weights(WEIGHTS)?;
+        let tensors = parse_weights(folder, WEIGHTS, &bytes)?;
+        let [mut of_network, mut of_ngrams] = [(0, 0); 2];
+        for (name, tensor) in tensors.tensors() {
+            let (tensors, numbers) = if name.starts_with(NGRAMS) { &mut of_ngrams } else { &mut of_network };
+            *tensors += 1;
+            *numbers += tensor.shape().iter().map(|&size| size as u128).product::<u128>();
+        }
+        let (tensors, parameters) = of_network;
+        let expected = config.count().map_err(|error| model_file_error(folder, CONFIG, error.to_string()))?.parameters;
+        if parameters != expected {
+            return Err(model_file_error(folder, WEIGHTS, parameter_count_mismatch(expected, parameters)));
+        }
+        let (ngram_tensors, ngram_numbers) = of_ngrams;
+        let bytes = bytes.len() as u128;
+        Ok(ModelSize { kind, config, max_length, tensors, parameters, ngram_tensors, ngram_numbers, bytes })
+    }
+
+    /// The same of a folder as Hugging Face's library writes it. What its files hold beside the model is not counted.
+    fn from_pretrained(folder: &Snapshot, kind: ModelKind) -> Result<ModelSize> {
+        let inner = if kind == ModelKind::Encoder { folder_of_encoder(folder)? } else { None };
+        let place = inner.as_ref().unwrap_or(folder);
+        let (name, config, max_length, layout, tensors, ngrams) = if kind == ModelKind::Classifier {
+            let model = TextClassifier::from_snapshot(folder)?;
+            let config = CountConfig::for_classifier(&model.config().model);
+            let (tensors, ngrams) = model.published_tensors();
+            ("classifier", config, model.config().max_tokens(), Arc::clone(model.params().layout()), tensors, ngrams)
+        } else if kind == ModelKind::LanguageModel {
+            let DecoderCheckpoint { model, source, .. } = DecoderCheckpoint::of_snapshot(folder, None)?;
+            let tensors = source.tensors.iter().map(|(_, source)| source.names().len()).sum();
+            let config = CountConfig::for_language_model(model.config());
+            ("language model", config, model.config().max_length, Arc::clone(model.layout()), tensors, [0; 2])
+        } else if kind == ModelKind::Translator {
+            let TranslatorCheckpoint { model, source, .. } = TranslatorCheckpoint::of_snapshot(folder, None)?;
+            let tensors = source.tensors.iter().map(|(_, source)| source.names().len()).sum();
+            let config = CountConfig::for_translator(model.config());
+            ("translator", config, model.config().max_length, Arc::clone(model.layout()), tensors, [0; 2])
+        } else {
+            let EncoderCheckpoint { model, source, .. } = EncoderCheckpoint::of_snapshot(place, None)?;
+            if source.is_static() {
+                return Err(no_layers());
+            }
+            let tensors = source.tensors.iter().map(|(_, source)| source.names().len()).sum();
+            let config = CountConfig::for_text_encoder(model.config());
+            ("encoder", config, model.config().max_length, Arc::clone(model.layout()), tensors, [0; 2])
+        };
+        let config = CountConfig { length: config.length.min(max_length), ..config };
+        let expected = config.count().map_err(|error| model_file_error(folder, CONFIG, error.to_string()))?.parameters;
+        let parameters = layout.len() as u128;
+        if parameters != expected {
+            return Err(model_file_error(folder, WEIGHTS, parameter_count_mismatch(expected, parameters)));
+        }
+        let files = std::fs::read_dir(&**place).map_err(Error::io("reading", &**place))?.flatten();
+        let names = files.map(|file| file.file_name().to_string_lossy().into_owned());
+        let weights = names.filter(|name| name.ends_with(".safetensors"));
+        let sizes = weights.filter_map(|name| std::fs::metadata(current_path(place, &name)).ok());
+        let bytes = sizes.map(|file| u128::from(file.len())).sum();
+        let [ngram_tensors, ngram_numbers] = ngrams;
+        Ok(ModelSize {
+            kind: name,
+            config,
+            max_length,
+            tensors,
+            parameters,
+            ngram_tensors,
+            ngram_numbers: ngram_numbers as u128,
+            bytes,
+        })
+    }
+}
+
+fn parameter_count_mismatch(expected: u128, found: u128) -> String {
+    crate::tr!(
+        "expected {expected} numbers in the network's tensors, as {CONFIG} says, found {found}",
+        "ネットワークのテンソルには {CONFIG} によれば {expected} 個の数が必要ですが、{found} 個あります"
+    )
+}

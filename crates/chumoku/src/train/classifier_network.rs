@@ -1,0 +1,254 @@
+//! What a classifier's run trains: its tokens, its plan, and the pretrained encoder that it starts from, if any.
+
+use super::base_model::{self, BaseSnapshot};
+use super::continued_training;
+use super::{DataShape, Freeze, Plan, TrainOptions, TrainingData};
+use crate::logistic::LogisticRegression;
+use crate::model_folder::with_snapshot;
+use crate::models::Classifier;
+use crate::ngram::NgramTarget;
+use crate::pretrained::Start;
+use crate::text::{NormalizationForm, SEP, TextTokenizer, TokenizationUnit, TokenizerConfig, unspaced_fraction};
+use crate::text_classifier::{TextClassifier, tokenizer_for_pairs};
+use crate::text_generator::TextGenerator;
+use crate::{Error, ModelKind, Result, pair, stages, tr};
+use std::path::Path;
+
+impl TrainOptions {
+    /// Refuses a pretrained model that cannot be read, or that a model of this kind cannot start from, before anything is
+    /// trained.
+    ///
+    /// # Errors
+    /// If the folder is missing or damaged, or asks for what this version does not have; if everything of a language model
+    /// is to stay as it is.
+    pub fn check_from(&self, kind: ModelKind) -> Result<()> {
+        let Some(folder) = &self.from else { return Ok(()) };
+        if kind != ModelKind::LanguageModel {
+            // One of one's own has been read already.
+            return with_snapshot(folder, |folder| match base_model::is_in_chumoku_format(folder) {
+                true => Ok(()),
+                false => Start::read(folder)?.check(),
+            });
+        }
+        if self.freeze == Some(Freeze::All) {
+            return Err(Error::Setting(tr!(
+                "--freeze all: a language model has no new part to train; freeze fewer layers",
+                "--freeze all: 言語モデルには新しく学習する部分がありません。凍結する層を減らしてください"
+            )));
+        }
+        TextGenerator::load(folder).map(drop)
+    }
+}
+
+/// Whole words where spaces tell them apart: spelt in parts, rare words are learnt by heart instead of what stands around
+/// them (`bench/record` has the figures). Without spaces parts of words.
+fn default_unit(texts: &[&str]) -> TokenizationUnit {
+    const UNSPACED: f64 = 0.1;
+    if unspaced_fraction(texts.iter().copied()) > UNSPACED {
+        TokenizationUnit::Subwords
+    } else {
+        TokenizationUnit::Words
+    }
+}
+
+/// What is trained: tokens, the plan, and what it starts from.
+pub(super) struct ClassifierNetwork {
+    pub(super) tokenizer: TextTokenizer,
+    /// Tokens of the training rows.
+    pub(super) rows: Vec<Vec<u32>>,
+    pub(super) plan: Plan,
+    pub(super) start: Option<Start>,
+    /// The model that is trained further, if one is.
+    pub(super) before: Option<TextClassifier>,
+    /// The last layer, where it is a regression that was solved: it takes no steps then.
+    pub(super) head: Option<LogisticRegression>,
+}
+
+/// What a network has to know of training data, whatever their answers are.
+struct NetworkInputs<'a> {
+    train: &'a [String],
+    /// The training texts without what stands beside them.
+    texts: Vec<&'a str>,
+    labels: &'a [String],
+    /// Training rows of each class or label.
+    class_rows: Vec<usize>,
+    /// Whether labels do not exclude each other.
+    is_set: bool,
+    reads_pairs: bool,
+    has_columns: bool,
+    /// The model that is trained further, if one is.
+    base: Option<&'a BaseSnapshot>,
+}
+
+impl<'a> NetworkInputs<'a> {
+    fn new<A: NgramTarget>(data: &'a TrainingData<A>) -> NetworkInputs<'a> {
+        NetworkInputs {
+            train: &data.train.texts,
+            texts: data.texts_of(&data.train),
+            labels: &data.labels,
+            class_rows: data.class_rows(),
+            is_set: A::IS_SET,
+            reads_pairs: data.reads_pairs(),
+            has_columns: !data.columns.is_empty(),
+            base: data.further.as_ref().map(|further| &further.base),
+        }
+    }
+}
+
+impl NetworkInputs<'_> {
+    fn train(&self) -> Vec<&str> {
+        self.train.iter().map(String::as_str).collect()
+    }
+}
+
+impl ClassifierNetwork {
+    /// What the options ask for.
+    ///
+    /// # Errors
+    /// If a pretrained encoder cannot be read, or texts cannot be cut into tokens.
+    pub(super) fn new<A: NgramTarget>(data: &TrainingData<A>, options: &TrainOptions) -> Result<ClassifierNetwork> {
+        ClassifierNetwork::build(&NetworkInputs::new(data), options, false)
+    }
+
+    /// A pretrained encoder that stays as it is, with one linear layer on the vectors of texts.
+    ///
+    /// # Errors
+    /// As for [`Network::new`].
+    pub(super) fn with_linear_head<A: NgramTarget>(
+        data: &TrainingData<A>,
+        options: &TrainOptions,
+    ) -> Result<ClassifierNetwork> {
+        let mut network = ClassifierNetwork::build(&NetworkInputs::new(data), options, true)?;
+        network.plan.settings.epochs = 0;
+        Ok(network)
+    }
+
+    fn build(data: &NetworkInputs<'_>, options: &TrainOptions, has_linear_head: bool) -> Result<ClassifierNetwork> {
+        let _stage = stages::begin(stages::TOKENS);
+        let mut network = match &options.from {
+            None => ClassifierNetwork::from_scratch(data, options)?,
+            Some(folder) => match data.base {
+                Some(base) => ClassifierNetwork::from_base_model(data, (folder, base), options)?,
+                None => ClassifierNetwork::from_encoder(data, folder, options, has_linear_head)?,
+            },
+        };
+        options.set.apply_training(&mut network.plan);
+        let settings = &mut network.plan.settings;
+        settings.epochs = options.epochs.unwrap_or(settings.epochs);
+        settings.precision = options.precision;
+        settings.parts = options.parts.unwrap_or(settings.parts);
+        if data.is_set {
+            // Each label is a question of its own: there are no rare classes to be made up for, nor others to smooth to.
+            settings.label_smoothing = 0.0;
+            network.plan.class_weights = None;
+        }
+        if let Some(weights) = &options.class_weights {
+            network.plan.class_weights = Some(weights.for_rows(data.labels, &data.class_rows, data.is_set)?);
+        }
+        Ok(network)
+    }
+
+    /// A network and a tokenizer of the data's own.
+    fn from_scratch(data: &NetworkInputs<'_>, options: &TrainOptions) -> Result<ClassifierNetwork> {
+        let (all, reads_pairs) = (&data.texts, data.reads_pairs);
+        let texts =
+            if reads_pairs { all.iter().flat_map(|text| text.split(pair::SEPARATOR)).collect() } else { all.clone() };
+        let vocab_size = TextTokenizer::suitable_vocab_size(&texts);
+        let (unit, min_count) = options.set.tokens();
+        let unit = unit.or(options.tokens).unwrap_or_else(|| default_unit(&texts));
+        let min_frequency = min_count.unwrap_or(2);
+        let config = TokenizerConfig { vocab_size, min_frequency, form: NormalizationForm::NfkcLowercase, unit };
+        let mut tokenizer = TextTokenizer::train(&texts, &config)?;
+        if reads_pairs {
+            tokenizer = tokenizer.with_special(&[SEP])?.with_pair_separator();
+        }
+        if data.has_columns {
+            tokenizer = tokenizer.ignoring_features();
+        }
+        let rows = tokenizer.encode_all(all)?;
+        let lengths: Vec<usize> = rows.iter().map(Vec::len).collect();
+        let shape = DataShape { lengths: &lengths, class_rows: &data.class_rows, vocab_size: tokenizer.vocab_size() };
+        let mut plan = Plan::new(&shape);
+        options.set.apply_architecture(&mut plan.model);
+        let position = options.set.positions().unwrap_or(options.position);
+        let mut plan = plan.with_network(options.network, position)?;
+        if !options.set.is_empty() {
+            Classifier::new(plan.model.clone()).map_err(|error| {
+                let (set, error) = (&options.set, Error::from(error));
+                Error::Setting(tr!(
+                    "--settings {set}: these make no network: {error}; give a width that is an even multiple of heads",
+                    "--settings {set}: この設定ではネットワークを作れません: {error}。width は heads の偶数倍にしてください"
+                ))
+            })?;
+        }
+        if reads_pairs {
+            (plan.model.embeddings.separator, plan.model.embeddings.token_types) = (tokenizer.pair_separator(), 2);
+        }
+        Ok(ClassifierNetwork { tokenizer, rows, plan, start: None, before: None, head: None })
+    }
+
+    /// The encoder of a folder, its tokenizer, and a head that is new.
+    fn from_encoder(
+        data: &NetworkInputs<'_>,
+        folder: &Path,
+        options: &TrainOptions,
+        has_linear_head: bool,
+    ) -> Result<ClassifierNetwork> {
+        let mut start = with_snapshot(folder, Start::read)?;
+        let mut freeze = options.freeze;
+        if has_linear_head {
+            (start.origin, freeze) = (start.origin.pooled(start.pooling.0), Some(Freeze::All));
+        }
+        let mut tokenizer = start.tokenizer.clone();
+        let mut model = start.origin.classifier(data.class_rows.len());
+        if data.reads_pairs {
+            tokenizer = tokenizer_for_pairs(tokenizer, &mut model);
+        }
+        if data.has_columns {
+            tokenizer = tokenizer.ignoring_features();
+        }
+        let rows = tokenizer.encode_all(&data.train())?;
+        let lengths: Vec<usize> = rows.iter().map(|row| row.len() + tokenizer.special_tokens().len()).collect();
+        let shape = DataShape { lengths: &lengths, class_rows: &data.class_rows, vocab_size: model.vocab_size };
+        let plan = Plan::fine_tuning(&shape, model, start.origin.model_type(), start.limit).with_freeze(freeze);
+        Ok(ClassifierNetwork { tokenizer, rows, plan, start: Some(start), before: None, head: None })
+    }
+
+    /// A model of one's own, with what is new in its last layer.
+    fn from_base_model(
+        data: &NetworkInputs<'_>,
+        (folder, base): (&Path, &BaseSnapshot),
+        options: &TrainOptions,
+    ) -> Result<ClassifierNetwork> {
+        let (before, start) = base.read(folder, |folder| {
+            let before = TextClassifier::from_snapshot(folder)?;
+            // The form in which one that was fine-tuned is written again.
+            let start = before.origin.is_some().then(|| Start::read(folder)).transpose()?;
+            Ok((before, start))
+        })?;
+        let tokenizer = before.tokenizer.clone();
+        let rows = tokenizer.encode_all(&data.train())?;
+        let frame = if start.is_some() { tokenizer.special_tokens().len() } else { 0 };
+        let lengths: Vec<usize> = rows.iter().map(|row| row.len() + frame).collect();
+        let shape =
+            DataShape { lengths: &lengths, class_rows: &data.class_rows, vocab_size: before.config.model.vocab_size };
+        let limit = start.as_ref().map_or(before.config.max_tokens(), |start| start.limit);
+        let plan = continued_training::continued_plan(&before, &shape, limit).with_freeze(options.freeze);
+        Ok(ClassifierNetwork { tokenizer, rows, plan, start, before: Some(before), head: None })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_whole_words_where_spaces_tell_them_apart() {
+        let (english, japanese) = ("The food was good, and the staff kind.", "料理はおいしく、店員も親切でした。");
+        assert_eq!(default_unit(&[english; 10]), TokenizationUnit::Words);
+        assert_eq!(default_unit(&[japanese]), TokenizationUnit::Subwords);
+        assert_eq!(default_unit(&[english, japanese]), TokenizationUnit::Subwords);
+        let quoting = [&[english; 40][..], &["They call it 親切."]].concat();
+        assert_eq!(default_unit(&quoting), TokenizationUnit::Words);
+    }
+}

@@ -1,0 +1,316 @@
+//! Training a model of one's own further: from its weights and tokens, on its own rows again and on new ones.
+//!
+//! A network that learns from new rows alone forgets the old ones (McCloskey and Cohen, "Catastrophic interference in connectionist
+//! networks", 1989), so the old rows are learnt with the new ones (rehearsal: Robins, "Catastrophic forgetting, rehearsal and
+//! pseudorehearsal", 1995).
+
+use super::replay_target::ReplayTarget;
+use super::target::ClassifierTarget;
+use super::{
+    BaseModel, ContinuedData, DataShape, DataSource, FineTuning, NEW_TEST, NEW_VALID, OLD_TEST, OLD_VALID, Plan,
+    Settings, TrainingData,
+};
+use crate::data::{Dataset, normalize};
+use crate::lang::wording::{format_count, list_names};
+use crate::params::{ParamLayout, Params};
+use crate::scoring::Rows;
+use crate::text_classifier::TextClassifier;
+use crate::{Error, Result, tr};
+use chumoku_text::feature_columns::text_of;
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A source and its files, as they are read.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SourceData<F = Dataset> {
+    /// What is remembered of them; nothing of data that came through a pipe.
+    pub source: Option<DataSource>,
+    /// The training file.
+    pub train: F,
+    /// The validation file, if there is one.
+    pub valid: Option<F>,
+    /// The test file, if there is one.
+    pub test: Option<F>,
+}
+
+impl<F> SourceData<F> {
+    /// Files as they were read.
+    pub fn new(source: Option<DataSource>, train: F, [valid, test]: [Option<F>; 2]) -> SourceData<F> {
+        SourceData { source, train, valid, test }
+    }
+}
+
+impl<A: ReplayTarget> TrainingData<A> {
+    /// Old and new rows together; `is_known` if those are all rows that the model was trained on, in whose terms they are told.
+    pub(super) fn combine_old_and_new(
+        known: &BaseModel,
+        old: Option<&TrainingData<A>>,
+        new: SourceData<A::File>,
+        replays: bool,
+        is_known: bool,
+    ) -> Result<TrainingData<A>> {
+        let SourceData { source, mut train, mut valid, mut test } = new;
+        if let Some(paths) = known.paths() {
+            let files = [Some(&mut train), valid.as_mut(), test.as_mut()];
+            files.into_iter().flatten().try_for_each(|file| A::tidy(file, paths))?;
+        }
+        let mut labels = [known.labels.clone(), A::labels(&train)].concat();
+        labels.extend(old.iter().flat_map(|old| old.labels.iter().cloned()));
+        labels.sort();
+        labels.dedup();
+        // Thresholds of numbers are in the order of the numbers.
+        if !known.scale.thresholds.is_empty() {
+            labels.clone_from(&known.labels);
+        }
+        let parts = A::in_parts(&train, [valid.as_ref(), test.as_ref()], labels.clone())?;
+        let terms = (&labels[..], &known.scale);
+        let told = |rows: &Rows<A>, from: &[String]| A::in_terms(rows, from, terms);
+        let of_old = old.map(|old| [&old.train, &old.valid, &old.test].map(|rows| told(rows, &old.labels)));
+        let [old_train, old_valid, old_test] = of_old.unwrap_or_default();
+        let found = [&parts.train, &parts.valid, &parts.test].map(|rows| told(rows, &parts.labels));
+        let rows: usize = found.iter().map(Rows::len).sum();
+        let [new_train, new_valid, new_test] = without_old_rows([&old_train, &old_valid, &old_test], found);
+        let mut notes = parts.notes;
+        notes.extend(duplicate_rows_note(rows - new_train.len() - new_valid.len() - new_test.len()));
+        if new_train.is_empty() {
+            return Err(no_new_rows_error(A::path(&train)));
+        }
+        let mut compared = vec![
+            (OLD_VALID, old_valid.clone()),
+            (OLD_TEST, old_test.clone()),
+            (NEW_VALID, new_valid.clone()),
+            (NEW_TEST, new_test.clone()),
+        ];
+        compared.retain(|(_, rows)| !rows.is_empty());
+        let sources = trained_sources(source, old.map(|old| &old.sources[..]).filter(|_| replays));
+        let [learnt, judged, tested] = match replays {
+            false => [new_train, new_valid, new_test],
+            true => {
+                [(old_train, new_train), (old_valid, new_valid), (old_test, new_test)].map(|(old, new)| old.joined(new))
+            }
+        };
+        if known.scale.thresholds.is_empty() {
+            let mut is_learnt = vec![false; labels.len()];
+            learnt.labels.iter().flat_map(A::numbers).for_each(|&label| is_learnt[label as usize] = true);
+            notes.extend(untrained_labels_note(&labels, &is_learnt));
+        }
+        let hierarchy = known.paths().map(|paths| paths.build(&labels)).transpose()?;
+        let mut data = TrainingData {
+            labels,
+            scale: known.scale.clone(),
+            train: learnt,
+            valid: judged,
+            test: tested,
+            notes,
+            hierarchy,
+            sources,
+            further: Some(ContinuedData { replays, compared, base: known.snapshot() }),
+            ..TrainingData::default()
+        };
+        if !is_known {
+            A::settle(&mut data, known);
+        }
+        let place_of = |column: usize, cell: &str| A::place_of(&train, column, cell);
+        data.check_pairs()?.with_base_columns((&known.columns, &known.column_requests()), &place_of)
+    }
+}
+
+/// Says how many rows were left out of the new ones, if any.
+pub(super) fn duplicate_rows_note(left_out: usize) -> Option<String> {
+    (left_out > 0).then(|| {
+        let rows = format_count(left_out as u64, "row");
+        tr!(
+            "{rows} left out of the new data, for texts that are among the old rows",
+            "新しいデータのうち {left_out} 行は、テキストが元のデータにあるため除きました"
+        )
+    })
+}
+
+/// The error of a file without new rows.
+pub(super) fn no_new_rows_error(path: &Path) -> Error {
+    let path = path.display();
+    Error::Setting(tr!(
+        "{path}: expected new rows to train on, found only such as the model was trained or tested on; give others",
+        "{path}: 新しい学習用の行が必要ですが、元のデータにある行しかありません。ほかのデータを指定してください"
+    ))
+}
+
+/// The sources of what is learnt: the new one, after those of old rows that are learnt again.
+pub(super) fn trained_sources(new: Option<DataSource>, old: Option<&[DataSource]>) -> Vec<DataSource> {
+    match (new, old) {
+        // Where some rows cannot be found again, no list of the others would do.
+        (None, _) | (Some(_), Some([])) => Vec::new(),
+        (Some(new), old) => [old.unwrap_or_default(), &[new]].concat(),
+    }
+}
+
+/// Says which labels have no row to learn from.
+pub(super) fn untrained_labels_note(labels: &[String], is_learnt: &[bool]) -> Option<String> {
+    let bare: Vec<&String> =
+        labels.iter().zip(is_learnt).filter(|(_, learnt)| !**learnt).map(|(label, _)| label).collect();
+    (!bare.is_empty()).then(|| {
+        let (names, n) = (list_names(&bare), bare.len());
+        tr!(
+            "warning: no row to train on of {names} ({n} in all): the model may forget what it knows of them",
+            "警告: {names}（計 {n}）に学習用の行がなく、モデルはそれらを忘れるかもしれません"
+        )
+    })
+}
+
+/// New rows, in their parts, that are not among the old ones.
+fn without_old_rows<A: ReplayTarget>(old: [&Rows<A>; 3], new: [Rows<A>; 3]) -> [Rows<A>; 3] {
+    fn answers<A>(rows: &Rows<A>) -> Vec<(&str, &A)> {
+        rows.texts.iter().map(String::as_str).zip(&rows.labels).collect()
+    }
+    let mut kept = is_new_row(old.map(answers), new.each_ref().map(answers)).into_iter();
+    new.map(|rows| {
+        let is_kept = kept.next().unwrap_or_default();
+        rows.picked(&(0..rows.len()).filter(|&row| is_kept[row]).collect::<Vec<_>>())
+    })
+}
+
+/// Texts with their answers.
+type TextsWithAnswers<'a, A> = Vec<(&'a str, &'a A)>;
+
+/// Which of the new rows, in their parts, are not among the old ones: a text that was held out is not trained on, one that was trained on
+/// is not held out, and a row that is there already is not counted twice. An old text of training may come with another answer or, where
+/// rows have columns, with other values beside it.
+pub(super) fn is_new_row<A: PartialEq>(
+    old: [TextsWithAnswers<'_, A>; 3],
+    new: [TextsWithAnswers<'_, A>; 3],
+) -> [Vec<bool>; 3] {
+    let texts =
+        |rows: &TextsWithAnswers<'_, A>| -> HashSet<String> { rows.iter().map(|(row, _)| normalize(row)).collect() };
+    let [trained, valid, test] = old.each_ref().map(texts);
+    let (held, all) = (&valid | &test, &(&trained | &valid) | &test);
+    // What stands beside a text is left out where texts are compared.
+    let whole = |row: &str| (normalize(row), row[text_of(row).len()..].to_owned());
+    let mut rows: HashMap<(String, String), Vec<&A>> = HashMap::new();
+    old[0].iter().for_each(|(row, answer)| rows.entry(whole(row)).or_default().push(answer));
+    let is_there = |row: &str, answer: &A| rows.get(&whole(row)).is_some_and(|answers| answers.contains(&answer));
+    let [train, valid, test] = new;
+    let held_out = |rows: TextsWithAnswers<'_, A>| rows.iter().map(|(row, _)| !all.contains(&normalize(row))).collect();
+    let is_new = |(row, answer): &(&str, &A)| !held.contains(&normalize(row)) && !is_there(row, answer);
+    [train.iter().map(is_new).collect(), held_out(valid), held_out(test)]
+}
+
+/// The plan for training a network further: its sizes as they are, smaller steps and fewer passes than at first, for it begins where
+/// an earlier run ended.
+///
+/// Of an encoder that was fine-tuned, `limit` is how many tokens it reads at most.
+pub(super) fn continued_plan(before: &TextClassifier, shape: &DataShape<'_>, limit: usize) -> Plan {
+    const RATE: f64 = 0.3;
+    let mut model = before.config.model.clone();
+    model.num_classes = shape.class_rows.len();
+    if let Some(origin) = &before.origin {
+        let mut plan = Plan::fine_tuning(shape, model, origin.model_type(), limit);
+        if let Some(fine_tuning) = &mut plan.fine_tuning {
+            fine_tuning.soften(before.config.max_tokens(), &mut plan.settings);
+        }
+        return plan;
+    }
+    let mut plan = Plan::new(shape);
+    plan.model = model;
+    let settings = &mut plan.settings;
+    settings.learning_rate *= RATE;
+    settings.epochs = (settings.epochs / 2).max(4);
+    settings.patience = (settings.epochs / 3).max(6);
+    settings.batch_tokens = settings.batch_tokens.max(plan.model.max_length);
+    plan
+}
+
+impl FineTuning {
+    /// The same of a network that was fine-tuned already, and read so many tokens at a time: half the passes, half the steps' size.
+    pub(super) fn soften(&mut self, max_tokens: usize, settings: &mut Settings) {
+        const RATE: f64 = 0.5;
+        self.max_tokens = self.max_tokens.max(max_tokens);
+        settings.batch_tokens = settings.batch_tokens.max(self.max_tokens);
+        settings.learning_rate *= RATE;
+        settings.epochs = (settings.epochs / 2).max(3);
+        settings.patience = settings.epochs;
+    }
+}
+
+/// The weights that training begins with: those of the model, in the last layer too for what it tells already.
+pub(super) fn initial_params<A: ClassifierTarget>(
+    before: &TextClassifier,
+    layout: &Arc<ParamLayout>,
+    data: &TrainingData<A>,
+    seed: u64,
+) -> Params<f32> {
+    let kept = A::kept((before.labels(), &before.config.target), data);
+    let bias = A::bias(&data.class_rows(), data.train.len());
+    params_from_outputs(&before.params, layout, &kept, bias.as_deref(), seed)
+}
+
+/// The weights of another network, of whose last layer each output is made of some with their shares, as `kept` says; new ones begin
+/// with their `bias`.
+pub(super) fn params_from_outputs(
+    before: &Params<f32>,
+    layout: &Arc<ParamLayout>,
+    kept: &[Vec<(usize, f32)>],
+    bias: Option<&[f32]>,
+    seed: u64,
+) -> Params<f32> {
+    let mut params = Params::init(layout, seed);
+    let known: HashMap<&str, Range<usize>> = before.layout().iter().map(|(name, _, range)| (name, range)).collect();
+    let old = before.values();
+    for (name, _, range) in layout.iter() {
+        let Some(old_range) = known.get(name) else { continue };
+        if !matches!(name, "head.weight" | "head.bias") {
+            params.values_mut()[range].copy_from_slice(&old[old_range.clone()]);
+            continue;
+        }
+        // Some numbers for each output.
+        let width = range.len() / kept.len();
+        for (output, shares) in kept.iter().enumerate() {
+            let to = range.start + output * width;
+            if let (true, "head.bias", Some(bias)) = (shares.is_empty(), name, bias) {
+                params.values_mut()[to] = bias[output];
+            }
+            if shares.is_empty() {
+                continue;
+            }
+            for i in 0..width {
+                let of_share = |&(was, share): &(usize, f32)| share * old[old_range.start + was * width + i];
+                params.values_mut()[to + i] = shares.iter().map(of_share).sum();
+            }
+        }
+    }
+    params
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(texts: &[&str], labels: &[u32]) -> Rows {
+        Rows { texts: texts.iter().map(|text| (*text).to_owned()).collect(), labels: labels.to_vec(), weights: None }
+    }
+
+    #[test]
+    fn no_text_is_learnt_from_and_held_out() {
+        let old = [&rows(&["a", "b"], &[0, 1]), &rows(&["v"], &[0]), &rows(&["t"], &[1])];
+        let new = [
+            rows(&["A", "b", "v", "T", "n"], &[0, 0, 0, 1, 1]),
+            rows(&["a", "v", "m"], &[0, 0, 1]),
+            rows(&["b", "t", "o"], &[1, 1, 0]),
+        ];
+        let [train, valid, test] = without_old_rows(old, new);
+        // Of training, b has another class now.
+        assert_eq!((train.texts, train.labels), (vec!["b".to_owned(), "n".to_owned()], vec![0, 1]));
+        assert_eq!((valid.texts, test.texts), (vec!["m".to_owned()], vec!["o".to_owned()]));
+    }
+
+    /// What stands beside a text makes another row of it, but does not make it unseen.
+    #[test]
+    fn columns_make_other_rows_and_no_other_texts() {
+        let old = [&rows(&["a\u{1e}1"], &[0]), &rows(&["v\u{1e}1"], &[0]), &rows(&[], &[])];
+        let new = [rows(&["a\u{1e}1", "a\u{1e}2", "v\u{1e}2"], &[0, 0, 0]), rows(&["a\u{1e}3"], &[0]), rows(&[], &[])];
+        let [train, valid, _] = without_old_rows(old, new);
+        assert_eq!((train.texts, valid.texts), (vec!["a\u{1e}2".to_owned()], vec![]));
+    }
+}

@@ -1,0 +1,175 @@
+//! What a folder remembers of the files that its model was trained on, so that they can be read again.
+
+use crate::data::{Format, LabelOptions, ReadOptions};
+use crate::model_folder::{METRICS, current_path};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// The files of one training, and how they were read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct DataSource {
+    /// The training file, as it was named.
+    pub train: String,
+    /// Further training files, whose rows come after those of the first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<String>,
+    /// True if the training rows came through a pipe and cannot be read again.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_piped: bool,
+    /// The validation file, if there was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub valid: Option<String>,
+    /// The test file, if there was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub test: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    label: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    encoding: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sheet: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    format: Option<Format>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    find_delimiter: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    skip_bad_rows: bool,
+    /// True if the first row names the columns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    header: Option<bool>,
+    /// The values that mean that there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    missing: Option<Vec<String>>,
+    /// True if labels in several spellings were merged.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    merge_labels: bool,
+    /// Columns that are a label each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    labels: Vec<String>,
+    /// What stands between several labels of a column.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    separator: Option<char>,
+}
+
+impl DataSource {
+    /// A training file, and the validation and test files, as they are read with these options.
+    pub fn new(train: &Path, [valid, test]: [Option<&Path>; 2], options: &ReadOptions) -> DataSource {
+        let name = |path: &Path| path.to_string_lossy().into_owned();
+        DataSource {
+            train: name(train),
+            also: Vec::new(),
+            is_piped: !options.copies.is_empty(),
+            valid: valid.map(name),
+            test: test.map(name),
+            text: options.text.clone(),
+            label: options.label.clone(),
+            encoding: options.encoding.clone(),
+            sheet: options.sheet.clone(),
+            format: options.format,
+            find_delimiter: options.find_delimiter,
+            skip_bad_rows: options.skip_bad_rows,
+            header: options.header,
+            missing: options.missing.clone(),
+            merge_labels: options.merge_labels.is_some(),
+            labels: Vec::new(),
+            separator: None,
+        }
+    }
+
+    /// The same files, with further training files.
+    #[must_use]
+    pub fn with_files(self, also: &[PathBuf]) -> DataSource {
+        DataSource { also: also.iter().map(|path| path.to_string_lossy().into_owned()).collect(), ..self }
+    }
+
+    /// How the newest training file of a model was read; nothing if its folder does not say.
+    pub fn newest_of_model(folder: &Path) -> Option<DataSource> {
+        let metrics = read_metrics(folder);
+        let files: Vec<DataSource> = serde_json::from_value(metrics["files"].clone()).unwrap_or_default();
+        files.into_iter().reduce(|before, source| source.with_defaults(&before))
+    }
+
+    /// The same files, read as those `before` where nothing was said of these.
+    #[must_use]
+    pub fn with_defaults(self, defaults: &DataSource) -> DataSource {
+        DataSource {
+            text: self.text.or_else(|| defaults.text.clone()),
+            label: self.label.or_else(|| defaults.label.clone()),
+            encoding: self.encoding.or_else(|| defaults.encoding.clone()),
+            sheet: self.sheet.or_else(|| defaults.sheet.clone()),
+            find_delimiter: if self.format.is_some() { self.find_delimiter } else { defaults.find_delimiter },
+            format: self.format.or(defaults.format),
+            skip_bad_rows: self.skip_bad_rows || defaults.skip_bad_rows,
+            header: self.header.or(defaults.header),
+            missing: self.missing.or_else(|| defaults.missing.clone()),
+            merge_labels: self.merge_labels || defaults.merge_labels,
+            ..self
+        }
+    }
+
+    /// The same files, whose rows have any number of labels, written like this.
+    #[must_use]
+    pub fn with_labels(self, how: &LabelOptions) -> DataSource {
+        DataSource { labels: how.columns.clone(), separator: how.separator, ..self }
+    }
+
+    /// How the labels of its rows were written, as far as that was said.
+    pub fn label_options(&self) -> LabelOptions {
+        LabelOptions { columns: self.labels.clone(), separator: self.separator }
+    }
+
+    /// How its files were read.
+    pub fn options(&self) -> ReadOptions {
+        let mut options = ReadOptions::default();
+        options.text.clone_from(&self.text);
+        options.label.clone_from(&self.label);
+        options.encoding.clone_from(&self.encoding);
+        options.sheet.clone_from(&self.sheet);
+        options.format = self.format;
+        options.find_delimiter = self.find_delimiter;
+        options.skip_bad_rows = self.skip_bad_rows;
+        options.header = self.header;
+        options.missing.clone_from(&self.missing);
+        options.merge_labels = self.merge_labels.then(Vec::new);
+        options.require_text = true;
+        options
+    }
+}
+
+/// Reads the report of a folder; null if there is none.
+pub(super) fn read_metrics(folder: &Path) -> Value {
+    let bytes = std::fs::read(current_path(folder, METRICS)).ok();
+    bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_files_were_read_is_remembered() {
+        let mut options = ReadOptions::default();
+        (options.text, options.label) = (Some("body".into()), Some("2".into()));
+        (options.format, options.skip_bad_rows) = (Some(Format::Csv { delimiter: ';' }), true);
+        let source = DataSource::new(Path::new("a.csv"), [None, Some(Path::new("b.csv"))], &options);
+        let text = serde_json::to_string(&source).unwrap();
+        assert_eq!(
+            text,
+            r#"{"train":"a.csv","test":"b.csv","text":"body","label":"2","format":{"csv":{"delimiter":";"}},"skip_bad_rows":true}"#
+        );
+        let again: DataSource = serde_json::from_str(&text).unwrap();
+        assert_eq!(again, source);
+        options.require_text = true;
+        assert_eq!(again.options(), options);
+        let how = LabelOptions { columns: vec!["a".into(), "b".into()], separator: None };
+        let labels = again.clone().with_labels(&how);
+        let text = serde_json::to_string(&labels).unwrap();
+        assert_eq!(serde_json::from_str::<DataSource>(&text).unwrap().label_options(), how);
+        assert_eq!(again.label_options(), LabelOptions::default());
+    }
+}

@@ -1,0 +1,259 @@
+//! Columns beside the text in training: what they hold, and what they are worth.
+
+use super::card::reported_rows;
+use super::display_names::topic_label;
+use super::label_leaks::label_leak_notes;
+use super::target::ClassifierTarget;
+use super::{Metric, Rows, TrainEvent, TrainingData};
+use crate::data::SourceLocation;
+use crate::feature_columns::{self, FeatureColumn, MAX_COLUMNS};
+use crate::lang::{escape_markdown, lang};
+use crate::ngram::{NgramModel, NgramTarget, loss_of};
+use crate::{Error, Result, tr};
+use chumoku_text::feature_columns::{FeatureRequest, join, text_of, values};
+use serde_json::{Value, json};
+
+/// Rows from which on something is said of whether columns help.
+const MIN_ROWS: usize = 20;
+
+/// The error of a column, counted from 0, that cannot be read.
+fn unclear_column_error(
+    place_of: &dyn Fn(usize, &str) -> Option<SourceLocation>,
+    column: usize,
+    unclear: &feature_columns::UnclearColumn,
+) -> Error {
+    let place = place_of(column, &unclear.cell).map_or(String::new(), |place| format!("{place}: "));
+    Error::Setting(format!("{place}{}", unclear.problem))
+}
+
+impl<A: NgramTarget> TrainingData<A> {
+    /// The same data with what its training rows say of the columns beside the texts; of those that are of no use nothing is left in
+    /// the rows. `place_of` is where a column, counted from 0, has a value in the training file.
+    ///
+    /// # Errors
+    /// If it is unclear what a column holds.
+    pub(super) fn with_columns(
+        mut self,
+        requests: &[FeatureRequest],
+        place_of: &dyn Fn(usize, &str) -> Option<SourceLocation>,
+    ) -> Result<Self> {
+        if requests.is_empty() {
+            return Ok(self);
+        }
+        if requests.len() > MAX_COLUMNS {
+            let found = requests.len();
+            return Err(Error::Setting(tr!(
+                "--columns: expected at most {MAX_COLUMNS}, found {found}; leave some out",
+                "--columns: {MAX_COLUMNS} 列以下のはずですが、{found} 列あります。減らしてください"
+            )));
+        }
+        let mut kept = Vec::new();
+        for (at, of) in requests.iter().enumerate() {
+            let found: Vec<&str> = self.train.texts.iter().map(|row| values(row).nth(at).unwrap_or_default()).collect();
+            let learnt = feature_columns::fit_column(of, &found)
+                .map_err(|unclear| unclear_column_error(place_of, at, &unclear))?;
+            self.notes.extend(learnt.notes);
+            if let Some(column) = learnt.column {
+                kept.push(at);
+                self.columns.push(column);
+            }
+        }
+        if kept.len() < requests.len() {
+            let keep = |row: &mut String| {
+                let values: Vec<&str> = kept.iter().map(|&at| values(row).nth(at).unwrap_or_default()).collect();
+                *row = join(text_of(row), &values);
+            };
+            [&mut self.train, &mut self.valid, &mut self.test]
+                .into_iter()
+                .flat_map(|rows| &mut rows.texts)
+                .for_each(keep);
+        }
+        Ok(self.with_column_notes())
+    }
+
+    /// The same data with what its training rows say of the columns that a model reads which is trained further. Of what is no longer of
+    /// use the model keeps what it knows, so that rows stay as it reads them.
+    ///
+    /// # Errors
+    /// If values are not of the column's kind.
+    pub(super) fn with_base_columns(
+        mut self,
+        known: (&[FeatureColumn], &[FeatureRequest]),
+        place_of: &dyn Fn(usize, &str) -> Option<SourceLocation>,
+    ) -> Result<Self> {
+        if known.0.is_empty() {
+            return Ok(self);
+        }
+        for (at, (column, asked)) in known.0.iter().zip(known.1).enumerate() {
+            let found: Vec<&str> = self.train.texts.iter().map(|row| values(row).nth(at).unwrap_or_default()).collect();
+            let learnt = feature_columns::fit_column(asked, &found)
+                .map_err(|unclear| unclear_column_error(place_of, at, &unclear))?;
+            if learnt.column.is_some() {
+                self.notes.extend(learnt.notes);
+            }
+            self.columns.push(learnt.column.unwrap_or_else(|| column.clone()));
+        }
+        Ok(self.with_column_notes())
+    }
+
+    /// With what must be known of the columns.
+    fn with_column_notes(mut self) -> Self {
+        for (part, rows) in [(tr!("validation", "検証"), &self.valid), (tr!("test", "テスト"), &self.test)] {
+            for (at, column) in self.columns.iter().enumerate() {
+                let all = rows.texts.iter().map(|row| values(row).nth(at).unwrap_or_default());
+                let unread: Vec<&str> = all.filter(|cell| column.is_unreadable(cell)).collect();
+                if let Some(first) = unread.first() {
+                    let text = column.unreadable_message(unread.len(), first);
+                    self.notes.push(tr!("warning: {part} rows, {text}", "警告: {part}データ、{text}"));
+                }
+            }
+        }
+        self.notes.extend(label_leak_notes(&self.columns, &self.train.texts, &self.train.labels));
+        self
+    }
+
+    /// The texts alone of rows, without what stands beside them.
+    pub(super) fn texts_of<'a>(&self, rows: &'a Rows<A>) -> Vec<&'a str> {
+        rows.texts().into_iter().map(|row| if self.columns.is_empty() { row } else { text_of(row) }).collect()
+    }
+
+    /// The same data with each row made anew, and these columns.
+    fn with_mapped_rows(&self, columns: &[FeatureColumn], of_row: impl Fn(&str) -> String) -> Self {
+        let rows = |rows: &Rows<A>| Rows {
+            texts: rows.texts.iter().map(|row| of_row(row)).collect(),
+            labels: rows.labels.clone(),
+            weights: rows.weights.clone(),
+        };
+        TrainingData {
+            labels: self.labels.clone(),
+            scale: self.scale.clone(),
+            columns: columns.to_vec(),
+            train: rows(&self.train),
+            valid: rows(&self.valid),
+            test: rows(&self.test),
+            hierarchy: self.hierarchy.clone(),
+            ..TrainingData::default()
+        }
+    }
+}
+
+/// What columns are worth to the n-gram model, on the rows that are reported on.
+#[derive(Debug)]
+pub(super) struct ColumnBenefit {
+    rows: usize,
+    part: &'static str,
+    /// With the text alone, with the columns alone, and with both.
+    figures: [Metric; 3],
+    /// How much smaller the loss of a row is with the columns, on average, and the standard error of that.
+    gain: [f64; 2],
+}
+
+impl ColumnBenefit {
+    /// Compares the model of the `whole` rows with those that `train` makes of the text alone and of the columns alone; validation rows
+    /// must have had no part in the weights of any. None if there are no columns.
+    pub(super) fn measure<A: ClassifierTarget>(
+        data: &TrainingData<A>,
+        full_model: &NgramModel,
+        train: &mut dyn FnMut(&TrainingData<A>) -> Result<NgramModel>,
+    ) -> Result<Option<ColumnBenefit>> {
+        if data.columns.is_empty() {
+            return Ok(None);
+        }
+        let text_alone = data.with_mapped_rows(&[], |row| text_of(row).to_owned());
+        let columns_alone = data.with_mapped_rows(&data.columns, |row| join("", &values(row).collect::<Vec<_>>()));
+        let (rows, part) = reported_rows(data);
+        let mut logits = vec![full_model.logits_batch(&rows.texts())];
+        for data in [&text_alone, &columns_alone] {
+            let model = train(data)?;
+            logits.push(model.logits_batch(&reported_rows(data).0.texts()));
+        }
+        let classes = data.labels.len();
+        let cut =
+            |logits: &'_ Vec<f32>| -> Vec<Vec<f32>> { logits.chunks_exact(classes).map(<[f32]>::to_vec).collect() };
+        let [both, text, columns] = [0, 1, 2].map(|i| cut(&logits[i]));
+        let figure =
+            |logits: &[Vec<f32>]| A::worth(&logits.iter().map(Vec::as_slice).collect::<Vec<_>>(), &rows.labels, data);
+        let gains: Vec<f64> = rows
+            .labels
+            .iter()
+            .enumerate()
+            .map(|(row, answer)| {
+                loss_of(&text[row], answer.numbers(), A::IS_SET) - loss_of(&both[row], answer.numbers(), A::IS_SET)
+            })
+            .collect();
+        let n = gains.len().max(1) as f64;
+        let mean = gains.iter().sum::<f64>() / n;
+        let variance = gains.iter().map(|gain| (gain - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
+        Ok(Some(ColumnBenefit {
+            rows: rows.len(),
+            part,
+            figures: [figure(&text), figure(&columns), figure(&both)],
+            gain: [mean, (variance / n).sqrt()],
+        }))
+    }
+
+    /// Whether the columns help, in a word: `helps`, `harms`, or `open` where the rows do not show it.
+    fn verdict(&self) -> &'static str {
+        let [mean, error] = self.gain;
+        if self.rows < MIN_ROWS {
+            return "open";
+        }
+        match mean.abs() > 2.0 * error {
+            true if mean > 0.0 => "helps",
+            true => "harms",
+            false => "open",
+        }
+    }
+
+    /// In a sentence.
+    pub(super) fn sentence(&self) -> String {
+        let [text, columns, both] = self.figures.each_ref().map(|figure| match figure.is_share {
+            true => format!("{:.1} %", 100.0 * figure.value),
+            false => format!("{:.3}", figure.value),
+        });
+        let (name, n) = (self.figures[0].name, crate::lang::wording::format_thousands(self.rows));
+        let part = match self.part {
+            "test" => lang().pick("test", "テスト"),
+            "valid" => lang().pick("validation", "検証"),
+            _ => lang().pick("training", "学習"),
+        };
+        let verdict = match self.verdict() {
+            "helps" => lang().pick("the columns help", "列は役に立ちます"),
+            "harms" => lang().pick("the columns do harm: leave some out", "列は逆効果です。減らしてください"),
+            _ => lang().pick("these rows do not show that they help", "役に立つとは、この行数では言えません"),
+        };
+        tr!(
+            "{name} of n-grams on {n} {part} rows: text alone {text}, columns alone {columns}, both {both}; {verdict}",
+            "{part}データ {n} 行での n-gram の{name}: テキストだけ {text}、列だけ {columns}、両方 {both}。{verdict}"
+        )
+    }
+
+    /// For `metrics.json`.
+    pub(super) fn to_json(&self, columns: &[FeatureColumn]) -> Value {
+        let [text, both_columns, both] = self.figures.each_ref().map(|figure| figure.value);
+        json!({
+            "columns": columns.iter().map(|column| json!({ "name": column.name, "kind": column.kind_name() })).collect::<Vec<_>>(),
+            "scored_on": self.part,
+            "rows": self.rows,
+            "figure": self.figures[0].key,
+            "text_alone": text,
+            "columns_alone": both_columns,
+            "both": both,
+            "loss_gain": self.gain[0],
+            "loss_gain_error": self.gain[1],
+            "verdict": self.verdict(),
+        })
+    }
+
+    /// For the model card.
+    pub(super) fn section(&self, columns: &[FeatureColumn]) -> String {
+        let mut card = tr!("\n## Columns beside the text\n\n", "\n## テキスト以外の列\n\n");
+        columns.iter().for_each(|column| card += &format!("- {}\n", escape_markdown(&column.describe())));
+        card + &format!("\n{}\n", self.sentence())
+    }
+
+    /// Says it.
+    pub(super) fn report(&self, observe: &mut dyn FnMut(TrainEvent<'_>)) {
+        observe(TrainEvent::Message(topic_label("columns"), self.sentence()));
+    }
+}

@@ -1,0 +1,152 @@
+//! What joins the halves of a predictor of labels, fitted on validation rows; and how sure it is of these.
+
+use super::TrainingData;
+use super::ensemble::LogOdds;
+use crate::abstention::AbstentionCalibration;
+use crate::hierarchy::Hierarchy;
+use crate::label_blend::{LabelBlend, fit_thresholds};
+use crate::scoring::picked;
+
+/// Parts that the validation rows are cut into, so that each is judged by what was fitted on the others.
+const BLEND_FOLDS: usize = 5;
+
+/// Validation rows: the log-odds that the two halves give their labels. Where there are no n-grams beside, one half alone.
+#[derive(Clone, Copy)]
+pub(super) struct LabelRows<'a> {
+    pub(super) data: &'a TrainingData<Vec<u32>>,
+    pub(super) attention: &'a LogOdds,
+    pub(super) ngrams: Option<&'a LogOdds>,
+}
+
+impl LabelRows<'_> {
+    fn tree(&self) -> Option<&Hierarchy> {
+        self.data.hierarchy.as_ref()
+    }
+
+    /// Fits on the rows that are asked for.
+    fn fit_on(&self, is_in: &dyn Fn(usize) -> bool) -> LabelBlend {
+        let rows: Vec<usize> = (0..self.attention.len()).filter(|&row| is_in(row)).collect();
+        let pick = |all: &LogOdds| rows.iter().map(|&row| all[row].clone()).collect::<LogOdds>();
+        let (attention, ngrams) = (pick(self.attention), self.ngrams.map(pick).unwrap_or_default());
+        let truth: Vec<Vec<u32>> = rows.iter().map(|&row| self.data.valid.labels[row].clone()).collect();
+        let weights = picked(self.data.valid.weights.as_deref(), &rows);
+        let labels = self.data.labels.len();
+        let mut blend = LabelBlend::fit(&attention, &ngrams, &truth, weights.as_deref(), labels);
+        if let (Some(tree), false) = (self.tree(), truth.is_empty()) {
+            let probabilities: Vec<Vec<f32>> = rows.iter().map(|&row| self.probabilities(&blend, row)).collect();
+            blend.thresholds = fit_thresholds(&probabilities, &truth, weights.as_deref(), labels);
+            tree.raise_to_ancestors(&mut blend.thresholds);
+        }
+        blend
+    }
+
+    /// Fits on all rows.
+    pub(super) fn fit(&self) -> LabelBlend {
+        self.fit_on(&|_| true)
+    }
+
+    /// The probabilities of a row.
+    fn probabilities(&self, blend: &LabelBlend, row: usize) -> Vec<f32> {
+        let ngrams = self.ngrams.map(|ngrams| &ngrams[row][..]);
+        cap_by_parents(self.tree(), blend.probabilities(&self.attention[row], ngrams))
+    }
+
+    /// What the rows tell of how sure it is: of sets of labels by what was fitted on the other fifths, for thresholds are chosen for
+    /// the rows that they are fitted on; of single labels by `blend`. `known` are the shares of known n-grams, if any.
+    pub(super) fn calibrate_abstention(&self, blend: &LabelBlend, known: &[f32]) -> Option<AbstentionCalibration> {
+        let truth = &self.data.valid.labels;
+        if truth.is_empty() {
+            return None;
+        }
+        let mut sure = Vec::with_capacity(truth.len());
+        for part in 0..BLEND_FOLDS {
+            let others = self.fit_on(&|row| row % BLEND_FOLDS != part);
+            for row in (part..truth.len()).step_by(BLEND_FOLDS) {
+                let probabilities = self.probabilities(&others, row);
+                sure.push((others.confidence(&probabilities), others.predicted_labels(&probabilities) == truth[row]));
+            }
+        }
+        let probabilities: Vec<Vec<f32>> = (0..truth.len()).map(|row| self.probabilities(blend, row)).collect();
+        Some(AbstentionCalibration::fit(&sure, known).with_class_curves(&probabilities, truth))
+    }
+}
+
+/// Probabilities of labels none of which is more probable than those above it in the tree, if there is one.
+pub(super) fn cap_by_parents(tree: Option<&Hierarchy>, mut probabilities: Vec<f32>) -> Vec<f32> {
+    tree.into_iter().for_each(|tree| tree.cap_by_ancestors(&mut probabilities));
+    probabilities
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::label_blend::sigmoid;
+    use crate::scoring::Rows;
+    use chumoku_kernels::Philox;
+
+    const LABELS: usize = 3;
+
+    /// Log-odds of rows, twice too large, and their labels.
+    fn rows(n: usize, stream: u64) -> (LogOdds, Vec<Vec<u32>>) {
+        let random = Philox::new(1, stream);
+        let row = |i: usize| {
+            let z: Vec<f32> = (0..LABELS).map(|k| 8.0 * random.normal((i * 16 + k) as u64) - 4.0).collect();
+            let holds =
+                |k: &u32| random.uniform((1 << 40) + (i * 16) as u64 + u64::from(*k)) < sigmoid(0.5 * z[*k as usize]);
+            let truth = (0..LABELS as u32).filter(holds).collect();
+            (z, truth)
+        };
+        (0..n).map(row).unzip()
+    }
+
+    fn data(truth: Vec<Vec<u32>>) -> TrainingData<Vec<u32>> {
+        let texts = vec![String::new(); truth.len()];
+        let labels = (0..LABELS).map(|label| label.to_string()).collect();
+        TrainingData { labels, valid: Rows { texts, labels: truth, weights: None }, ..TrainingData::default() }
+    }
+
+    /// Sets of labels are exactly right as often as promised, though thresholds are chosen on the same rows.
+    #[test]
+    fn promises_of_sets_are_kept() {
+        let (mut kept, mut answered, mut promised, runs) = (0, 0, 0, 100);
+        for run in 0..runs {
+            let (attention, truth) = rows(400, 2 * run);
+            let data = data(truth);
+            let valid = LabelRows { data: &data, attention: &attention, ngrams: None };
+            let blend = valid.fit();
+            let caution = valid.calibrate_abstention(&blend, &[]).unwrap();
+            caution.check().unwrap();
+            assert_eq!((caution.rows, caution.classes.len()), (400, LABELS));
+            let Some(step) = caution.threshold_for(0.8) else { continue };
+            promised += 1;
+            let (z, truth) = rows(3_000, 2 * run + 1);
+            let of_row = |(z, truth): (&Vec<f32>, &Vec<u32>)| {
+                let p = blend.probabilities(z, None);
+                (blend.confidence(&p) >= step.confidence).then(|| blend.predicted_labels(&p) == *truth)
+            };
+            let told: Vec<bool> = z.iter().zip(&truth).filter_map(of_row).collect();
+            answered += told.len();
+            kept += u64::from(told.iter().filter(|right| **right).count() as f64 >= 0.8 * told.len() as f64);
+        }
+        assert!(promised > 50 && kept as f64 >= 0.95 * promised as f64, "{kept} of {promised}");
+        assert!(answered as f64 > 0.2 * 3_000.0 * promised as f64, "{answered}");
+    }
+
+    /// Fitted on the rows that they judge, thresholds would flatter themselves.
+    #[test]
+    fn rows_are_judged_by_what_was_fitted_on_others() {
+        let (mut own, mut others) = (0, 0);
+        for run in 0..40 {
+            let (attention, truth) = rows(40, 1_000 + run);
+            let data = data(truth);
+            let valid = LabelRows { data: &data, attention: &attention, ngrams: None };
+            let blend = valid.fit();
+            let last = *valid.calibrate_abstention(&blend, &[]).unwrap().steps.last().unwrap();
+            others += last.wrong;
+            let is_wrong =
+                |(z, truth): (&Vec<f32>, &Vec<u32>)| blend.predicted_labels(&blend.probabilities(z, None)) != *truth;
+            own += attention.iter().zip(&data.valid.labels).filter(|row| is_wrong(*row)).count();
+        }
+        assert!(others > own, "{others} {own}");
+    }
+}

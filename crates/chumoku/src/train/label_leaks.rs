@@ -1,0 +1,78 @@
+//! Columns that tell the label by themselves: they may be the label in other words.
+
+use crate::feature_columns::{ColumnValue, FeatureColumn};
+use crate::lang::wording::quote;
+use crate::ngram::NgramTarget;
+use crate::{sorting, tr};
+use chumoku_text::feature_columns::values;
+use std::collections::HashMap;
+
+/// Fewest rows that show it.
+const MIN_ROWS: usize = 20;
+/// The share of rows from which on it is said.
+const MIN_ACCURACY: f64 = 0.97;
+/// How much more than the most frequent answer a column must tell.
+const MIN_GAIN: f64 = 0.05;
+/// Pieces of sorted numbers that are looked at, and rows that a piece has at least.
+const NUM_BINS: usize = 40;
+const MIN_BIN_ROWS: usize = 5;
+
+/// Says which columns by themselves tell the answer of nearly all rows.
+pub(crate) fn label_leak_notes<A: NgramTarget>(
+    columns: &[FeatureColumn],
+    rows: &[String],
+    answers: &[A],
+) -> Vec<String> {
+    if rows.len() < MIN_ROWS {
+        return Vec::new();
+    }
+    let guessed = majority_accuracy_by_group(std::iter::repeat_n(0, rows.len()), answers);
+    let told = |(at, column): (usize, &FeatureColumn)| {
+        let found: Vec<&str> = rows.iter().map(|row| values(row).nth(at).unwrap_or_default()).collect();
+        let right = correct_share(column, &found, answers)?;
+        let (name, percent) = (quote(&column.name), 100.0 * right);
+        (right >= MIN_ACCURACY && right >= guessed + MIN_GAIN).then(|| {
+            tr!(
+                "warning: column {name} alone tells the answer of {percent:.0} % of the training rows: is it known when you ask?",
+                "警告: 列{name}だけで学習データの {percent:.0} % の行の答えが決まります。予測するときにも分かっている値ですか"
+            )
+        })
+    };
+    columns.iter().enumerate().filter_map(told).collect()
+}
+
+/// The share of rows that are right if each value gets its most frequent answer; none where values hardly repeat.
+fn correct_share<A: NgramTarget>(column: &FeatureColumn, cells: &[&str], answers: &[A]) -> Option<f64> {
+    let mut numbers: HashMap<String, usize> = HashMap::new();
+    let groups: Vec<usize> = cells
+        .iter()
+        .map(|cell| {
+            let next = numbers.len();
+            *numbers.entry(cell.trim().to_owned()).or_insert(next)
+        })
+        .collect();
+    if 4 * numbers.len() <= cells.len() {
+        return Some(majority_accuracy_by_group(groups.into_iter(), answers));
+    }
+    let value = |cell: &str| match column.parse(cell) {
+        ColumnValue::Number(x) => Some(x),
+        ColumnValue::Date(moment) => Some(moment.years()),
+        _ => None,
+    };
+    let values: Vec<f64> = cells.iter().map(|cell| value(cell)).collect::<Option<_>>()?;
+    let order = sorting::argsort_by(values.len(), &|a, b| values[a].total_cmp(&values[b]));
+    let size = (values.len() / NUM_BINS).max(MIN_BIN_ROWS);
+    let mut pieces = vec![0; values.len()];
+    order.iter().enumerate().for_each(|(place, &row)| pieces[row] = place / size);
+    Some(majority_accuracy_by_group(pieces.into_iter(), answers))
+}
+
+/// The share of rows whose answer is the most frequent one of their group.
+fn majority_accuracy_by_group<A: NgramTarget>(groups: impl Iterator<Item = usize>, answers: &[A]) -> f64 {
+    let mut counts: HashMap<usize, HashMap<&[u32], usize>> = HashMap::new();
+    for (group, answer) in groups.zip(answers) {
+        *counts.entry(group).or_default().entry(answer.numbers()).or_default() += 1;
+    }
+    let right: usize = counts.values().filter_map(|of| of.values().max()).sum();
+    right as f64 / answers.len().max(1) as f64
+}

@@ -1,0 +1,552 @@
+//! Training a language model: documents as tokens, the plan, the run, and at the end the report.
+
+use super::attention_frames;
+use super::base_model::base_replaced_error;
+use super::display_names::topic_label;
+use super::memory::{MemoryEstimate, ProcessUsage, activations, bytes_of, evaluation_share};
+use super::micro_batches::{StepOutput, default_micro_batches};
+use super::run::{plan_json, run, sha256_of_numbers, sha256_of_rows};
+use super::text_cards::{self, RunFacts};
+use super::train_state::BestEvaluation;
+use super::trainable::{Evaluation, StepContext, Trainable};
+use super::training::{Training, held_out_part, write_folder};
+use super::{Freeze, LanguageScores, Settings, TrainEvent, TrainOptions, batches};
+use crate::data::DocumentSplit;
+use crate::inference::{batches_by_length, map_batches};
+use crate::lang::lang;
+use crate::lang::wording::format_thousands;
+
+use crate::model_folder::{ModelIdentity, Snapshot, with_snapshot};
+use crate::models::{LanguageModel, LanguageModelConfig};
+use crate::nn::{
+    AttentionOptions, EncoderConfig, InputEmbeddingsOptions, LayerOptions, Mode, NormOrder, Offsets, PositionKind,
+};
+use crate::params::{ParamLayout, Params};
+use crate::pretrained::DecoderOrigin;
+use crate::text::{NormalizationForm, TextTokenizer, TokenizationUnit, TokenizerConfig};
+use crate::text_generator::{TextBoundaries, TextGenerator, TextGeneratorConfig};
+use crate::{Error, ModelKind, Result, optimizer_defaults, tr};
+use chumoku_kernels::{Philox, Precision, cancel};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Everything that decides the training of a language model beside the data and the seed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct LanguageModelPlan {
+    /// The model.
+    pub model: LanguageModelConfig,
+    /// How it is trained.
+    #[serde(flatten)]
+    pub settings: Settings,
+    /// What its tokens are.
+    pub tokens: TokenizationUnit,
+    /// Tokens that are learnt from at a time.
+    pub window: usize,
+    /// What stays as it was, where a trained model is trained further.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub freeze: Option<Freeze>,
+}
+
+/// How the training of a language model ended.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct LanguageModelOutcome {
+    /// The model, as it was saved.
+    pub model: TextGenerator,
+    /// What `metrics.json` holds.
+    pub metrics: Value,
+    /// Scores on the test documents (on the validation documents, where there are none).
+    pub test: LanguageScores,
+    /// The same of the model that training started from, if it did from one.
+    pub before: Option<LanguageScores>,
+    /// The best evaluation.
+    pub best: Option<BestEvaluation>,
+    /// Whether it was stopped before its end.
+    pub interrupted: bool,
+}
+
+impl LanguageScores {
+    /// Reads documents, each in windows of the model's context that lie side by side.
+    ///
+    /// # Errors
+    /// If a text cannot be read as tokens, or weights are so large that the loss is not a number.
+    pub fn measure(model: &TextGenerator, texts: &[String]) -> Result<LanguageScores> {
+        let documents = documents(&model.tokenizer, model.boundaries.end, texts)?;
+        let (total, tokens) = total_loss(&model.model, &model.params, &documents)?;
+        if !total.is_finite() {
+            return Err(Error::NotFinite(tr!(
+                "the loss is not a number: the model's weights are too large to use",
+                "損失が数値になりません。モデルの重みが大きすぎて使えません"
+            )));
+        }
+        let unknown = model.tokenizer.unknown_id();
+        let unknown = documents.iter().flatten().filter(|&&id| Some(id) == unknown).count();
+        Ok(LanguageScores { unknown, ..LanguageScores::from_total(total, tokens, texts) })
+    }
+}
+
+/// Characters up to which a text is read character by character.
+const MAX_CHARACTER_TEXT: usize = 2_000_000;
+
+impl LanguageModelPlan {
+    /// The plan for so many tokens, of so many different ones.
+    pub fn new(tokens: TokenizationUnit, count: usize, vocab_size: usize) -> LanguageModelPlan {
+        let (width, context) = if tokens == TokenizationUnit::Characters { (128, 64) } else { (256, 128) };
+        let model = LanguageModelConfig {
+            vocab_size,
+            encoder: EncoderConfig {
+                num_layers: 4,
+                d_model: width,
+                num_heads: 4,
+                d_ff: 4 * width,
+                activation: "gelu".into(),
+                norm_order: NormOrder::Pre,
+                dropout: 0.0,
+                attention_dropout: 0.0,
+                causal: true,
+                attention: AttentionOptions::default(),
+                options: LayerOptions::default(),
+            },
+            position: PositionKind::Learned,
+            max_length: context,
+            embedding_dropout: 0.0,
+            embeddings: InputEmbeddingsOptions::default(),
+            untied_output: false,
+        };
+        // Some millions of tokens: minutes on two cores.
+        let epochs = (6_000_000 / count.max(1)).clamp(1, 60) as u64;
+        let batch_tokens = (count / 200).clamp(context.max(256), 2048);
+        let settings = Settings {
+            epochs,
+            patience: (epochs / 3).max(3),
+            batch_tokens,
+            parts: default_micro_batches(batch_tokens),
+            learning_rate: optimizer_defaults::LANGUAGE_MODEL.learning_rate,
+            embedding_rate: 1.0,
+            head_rate: 1.0,
+            warmup_share: 0.05,
+            weight_decay: optimizer_defaults::LANGUAGE_MODEL.weight_decay,
+            beta2: optimizer_defaults::LANGUAGE_MODEL.beta2,
+            clip_norm: 1.0,
+            label_smoothing: 0.0,
+            average_decay: 0.998,
+            precision: Precision::default(),
+        };
+        LanguageModelPlan { model, settings, tokens, window: context, freeze: None }
+    }
+
+    /// The plan for training a model further on so many tokens: gently, and once to three times.
+    pub fn continued(model: LanguageModelConfig, tokens: TokenizationUnit, count: usize) -> LanguageModelPlan {
+        /// As many tokens of context as batches of a text's length have; more see further and take longer.
+        const WINDOW: usize = 512;
+        let encoder = &model.encoder;
+        let step = optimizer_defaults::fine_tuning(encoder);
+        let epochs = (2_000_000 / count.max(1)).clamp(1, 3) as u64;
+        let window = model.max_length.min(WINDOW);
+        let mut plan = LanguageModelPlan::new(tokens, count, model.vocab_size);
+        let batch_tokens = (count / 50).clamp(window, 2048.max(window));
+        plan.settings = Settings {
+            epochs,
+            patience: epochs,
+            batch_tokens,
+            parts: default_micro_batches(batch_tokens),
+            learning_rate: step.learning_rate,
+            weight_decay: step.weight_decay,
+            beta2: step.beta2,
+            average_decay: 0.99,
+            ..plan.settings
+        };
+        LanguageModelPlan { model, window, freeze: Some(Freeze::Nothing), ..plan }
+    }
+}
+
+/// What a run trains: its tokens, its plan, and the model that it starts from, if any.
+struct LanguageModelStart {
+    tokenizer: TextTokenizer,
+    bounds: TextBoundaries,
+    plan: LanguageModelPlan,
+    train: Vec<Vec<u32>>,
+    /// What its folder is called and holds, its parameters aside.
+    from: Option<(TextGeneratorConfig, Option<DecoderOrigin>, ModelIdentity)>,
+    /// What it scores before it is trained further.
+    before: Option<LanguageScores>,
+}
+
+impl LanguageModelStart {
+    /// A model and tokens of the data's own.
+    fn from_scratch(data: &DocumentSplit, options: &TrainOptions) -> Result<LanguageModelStart> {
+        let texts: Vec<&str> = data.train.iter().map(String::as_str).collect();
+        let characters: usize = texts.iter().map(|text| text.chars().count()).sum();
+        let tokens = options.tokens.unwrap_or(if characters <= MAX_CHARACTER_TEXT {
+            TokenizationUnit::Characters
+        } else {
+            TokenizationUnit::Subwords
+        });
+        let config = match tokens {
+            TokenizationUnit::Characters => TokenizerConfig {
+                vocab_size: 16_000,
+                min_frequency: 1,
+                form: NormalizationForm::Unchanged,
+                unit: tokens,
+            },
+            _ => TokenizerConfig {
+                vocab_size: TextTokenizer::suitable_vocab_size(&texts),
+                min_frequency: 2,
+                form: NormalizationForm::Unchanged,
+                unit: tokens,
+            },
+        };
+        let tokenizer = TextTokenizer::train(&texts, &config)?;
+        let bounds = TextBoundaries::from_tokenizer(&tokenizer);
+        let train = documents(&tokenizer, bounds.end, &data.train)?;
+        let count = train.iter().map(Vec::len).sum();
+        let plan = LanguageModelPlan::new(tokens, count, tokenizer.vocab_size());
+        Ok(LanguageModelStart { tokenizer, bounds, plan, train, from: None, before: None })
+    }
+
+    /// The model of a folder, and its tokens.
+    fn from_folder(folder: &Path, data: &DocumentSplit, options: &TrainOptions) -> Result<LanguageModelStart> {
+        let read = |folder: &Snapshot| Ok((TextGenerator::from_snapshot(folder)?, folder.identity().clone()));
+        let (mut found, identity) = with_snapshot(folder, read)?;
+        found.boundaries = found.boundaries.with_end();
+        found.set_precision(options.precision);
+        let train = documents(&found.tokenizer, found.boundaries.end, &data.train)?;
+        let count = train.iter().map(Vec::len).sum();
+        let tokens = if found.origin.is_some() { TokenizationUnit::Subwords } else { found.tokenizer.unit() };
+        let mut plan = LanguageModelPlan::continued(found.config.model.clone(), tokens, count);
+        plan.freeze = options.freeze.or(plan.freeze);
+        plan.freeze.unwrap_or(Freeze::Nothing).adjust_learning_rates(&mut plan.settings);
+        let (texts, _) = held_out_part([&data.train, &data.valid, &data.test], Vec::is_empty);
+        let before = Some(LanguageScores::measure(&found, texts)?);
+        let TextGenerator { config, tokenizer, boundaries: bounds, origin, .. } = found;
+        Ok(LanguageModelStart { tokenizer, bounds, plan, train, from: Some((config, origin, identity)), before })
+    }
+}
+
+/// Trains a language model and writes the model folder `out`; what its tokens are is chosen by the size of the text
+/// unless it is said.
+///
+/// The bytes of `model.safetensors` follow from the data, the options, the instruction set and the build: not from
+/// the number of threads, nor from where the run was killed and resumed.
+///
+/// # Errors
+/// If the folder cannot be written, a checkpoint does not fit, or the loss is no longer finite.
+pub fn train_language_model(data: &DocumentSplit, training: Training<'_>) -> Result<LanguageModelOutcome> {
+    training.begin(ModelKind::LanguageModel)?;
+    let Training { options, out, stop, mut observe } = training;
+    let (options, observe) = (&options, &mut *observe);
+    let base = ProcessUsage::measure().now;
+    let ground = match &options.from {
+        None => LanguageModelStart::from_scratch(data, options)?,
+        Some(folder) => LanguageModelStart::from_folder(folder, data, options)?,
+    };
+    let LanguageModelStart { tokenizer, bounds, mut plan, train, from, before } = ground;
+    let valid = documents(&tokenizer, bounds.end, &data.valid)?;
+    plan.settings.epochs = options.epochs.unwrap_or(plan.settings.epochs);
+    plan.settings.precision = options.precision;
+    plan.settings.parts = options.parts.unwrap_or(plan.settings.parts);
+    let model = LanguageModel::new(plan.model.clone())?;
+    let vocabulary_sha256 = tokenizer.vocabulary_sha256();
+    let task = LanguageModelTask {
+        plan: &plan,
+        model: &model,
+        train,
+        valid,
+        vocabulary: &vocabulary_sha256,
+        base: options.from.as_deref().zip(from.as_ref().map(|(.., identity)| identity.clone())),
+        initial_memory: base,
+        windows: Mutex::default(),
+    };
+    task.describe(observe);
+    if let Some(before) = &before {
+        report_base_scores(before, observe);
+    }
+    let watch =
+        options.watch.as_deref().map(|text| attention_frames::language_model(&model, &tokenizer, text)).transpose()?;
+    let ended = run(&task, options, watch, out, stop, observe)?;
+
+    let params = ended.params().unfreeze();
+    let (held_out, scored_on) = held_out_part([&data.train, &data.valid, &data.test], Vec::is_empty);
+    let data_sha256 = task.data_sha256();
+    let (model_type, origin) = match from {
+        None => (ModelKind::LanguageModel.model_type().to_owned(), None),
+        Some((config, origin, _)) => (config.model_type, origin),
+    };
+    let config = TextGeneratorConfig {
+        model_type,
+        chumoku_version: env!("CARGO_PKG_VERSION").into(),
+        precision: plan.settings.precision,
+        vocabulary_sha256: vocabulary_sha256.clone(),
+        model: plan.model.clone(),
+    };
+    drop(task);
+    let generator = TextGenerator { config, model, params, tokenizer, boundaries: bounds, origin };
+    let test = LanguageScores::measure(&generator, held_out)?;
+    let state = &ended.state;
+    let metrics = json!({
+        "task": "lm",
+        "chumoku_version": env!("CARGO_PKG_VERSION"),
+        "seed": options.seed,
+        "interrupted": ended.interrupted,
+        "documents": { "train": data.train.len(), "valid": data.valid.len(), "test": data.test.len() },
+        "data_sha256": data_sha256,
+        "files": options.source.as_slice(),
+        "parameters": generator.num_parameters(),
+        "steps": state.step,
+        "epochs": state.epoch,
+        "best_epoch": state.best.map(|best| best.epoch),
+        "valid": state.best.map(|best| json!({ "loss": best.loss })),
+        "scored_on": scored_on,
+        "scores": test,
+        "before": before,
+        "plan": plan_json(&plan),
+    });
+    let (best, interrupted) = (state.best, ended.interrupted);
+    let of =
+        RunFacts { state, interrupted, seed: options.seed, scored_on, data_sha256: &data_sha256, tokens: plan.tokens };
+    let card = text_cards::language_model(&generator, data, (&test, before.as_ref()), &of);
+    write_folder(out, generator.files()?, &metrics, card)?;
+    Ok(LanguageModelOutcome { model: generator, metrics, test, before, best, interrupted })
+}
+
+/// Says how well the model does that training starts from.
+fn report_base_scores(before: &LanguageScores, observe: &mut dyn FnMut(TrainEvent<'_>)) {
+    let (loss, [(_, of_token), (unit, of_unit), _]) = (before.loss, before.perplexities());
+    let text = tr!(
+        "loss {loss:.3}, perplexity {of_token:.2} a token, {of_unit:.2} per {unit}, before it is trained further",
+        "追加学習の前: 損失 {loss:.3}、パープレキシティはトークンあたり {of_token:.2}、{unit}あたり {of_unit:.2}"
+    );
+    observe(TrainEvent::Message(topic_label("baseline"), text));
+}
+
+/// Documents as tokens, each with what stands before a text, and the token at its end.
+fn documents(tokenizer: &TextTokenizer, end: Option<u32>, texts: &[String]) -> Result<Vec<Vec<u32>>> {
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let before = &tokenizer.special_tokens().prefix;
+    let bounded = |ids: Vec<u32>| [before, &ids, end.as_slice()].concat();
+    let (mut documents, mut read) = (Vec::with_capacity(texts.len()), 0);
+    while read < texts.len() {
+        // In parts, so that who ends this need not wait for all of it.
+        cancel::check();
+        let before = |sum: &mut usize, text: &&str| Some(std::mem::replace(sum, *sum + text.len()));
+        let part = texts[read..].iter().scan(0, before).take_while(|&before| before < ENCODE_BYTES).count();
+        documents.extend(tokenizer.encode_all(&texts[read..read + part])?.into_iter().map(bounded));
+        read += part;
+    }
+    Ok(documents)
+}
+
+/// Bytes of documents that become tokens at a time, or more where one has more.
+const ENCODE_BYTES: usize = 1 << 18;
+
+/// A language model's task.
+struct LanguageModelTask<'a> {
+    plan: &'a LanguageModelPlan,
+    model: &'a LanguageModel,
+    train: Vec<Vec<u32>>,
+    valid: Vec<Vec<u32>>,
+    /// SHA-256 of the vocabulary.
+    vocabulary: &'a str,
+    /// The folder of the model that is trained further.
+    base: Option<(&'a Path, ModelIdentity)>,
+    /// Bytes that the process held before.
+    initial_memory: usize,
+    /// The windows of the epoch that was asked for last.
+    windows: Mutex<(u64, Arc<Vec<TokenWindow>>)>,
+}
+
+/// A part of a document that is read at a time: the tokens foretold are those one place further.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct TokenWindow {
+    document: usize,
+    tokens: Range<usize>,
+}
+
+/// Every token of every document in windows of at most `context` tokens, the first of each document `first` long.
+fn windows(documents: &[Vec<u32>], context: usize, first: impl Fn(usize) -> usize) -> Vec<TokenWindow> {
+    let mut found = Vec::new();
+    for (document, ids) in documents.iter().enumerate() {
+        // The last token is only foretold.
+        let end = ids.len().saturating_sub(1);
+        let mut start = 0;
+        let mut stop = first(document).clamp(1, context).min(end);
+        while start < end {
+            found.push(TokenWindow { document, tokens: start..stop });
+            (start, stop) = (stop, end.min(stop + context));
+        }
+    }
+    found
+}
+
+/// The tokens of windows, those after them, and the windows' lengths.
+fn read_windows(documents: &[Vec<u32>], windows: &[&TokenWindow]) -> ([Vec<u32>; 2], Offsets) {
+    let part = |shift: usize| {
+        let each = windows.iter().flat_map(move |window| {
+            documents[window.document][window.tokens.start + shift..window.tokens.end + shift].iter().copied()
+        });
+        each.collect()
+    };
+    ([part(0), part(1)], Offsets::from_lengths(windows.iter().map(|window| window.tokens.len())))
+}
+
+/// −ln p of all tokens of documents, in windows side by side, and how many there are.
+fn total_loss(model: &LanguageModel, params: &Params<f32>, documents: &[Vec<u32>]) -> Result<(f64, usize)> {
+    let all = windows(documents, model.config().max_length, |_| usize::MAX);
+    let lengths: Vec<usize> = all.iter().map(|window| window.tokens.len()).collect();
+    let of_batch = |rows: &[usize]| {
+        let part: Vec<&TokenWindow> = rows.iter().map(|&row| &all[row]).collect();
+        let ([ids, next], offsets) = read_windows(documents, &part);
+        Ok(model.loss(params, [&ids, &next], &offsets, Mode::Eval, None)? * ids.len() as f64)
+    };
+    let totals = map_batches(&batches_by_length(&lengths, 2048), of_batch)?;
+    Ok((totals.iter().sum(), lengths.iter().sum()))
+}
+
+/// Stream of the run's random numbers; see also [`batches`].
+const WINDOW_STREAM: u64 = 1 << 60;
+
+impl LanguageModelTask<'_> {
+    /// The windows of an epoch: cut at other places in each.
+    fn windows(&self, seed: u64, epoch: u64) -> Arc<Vec<TokenWindow>> {
+        let mut last = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.1.is_empty() || last.0 != epoch {
+            let (window, random) = (self.plan.window, Philox::new(seed, WINDOW_STREAM + epoch));
+            let first = |document| 1 + (f64::from(random.uniform(document as u64)) * window as f64) as usize;
+            *last = (epoch, Arc::new(windows(&self.train, window, first)));
+        }
+        Arc::clone(&last.1)
+    }
+
+    /// Says what the tokens and the model are like.
+    fn describe(&self, observe: &mut dyn FnMut(TrainEvent<'_>)) {
+        let (model, encoder) = (&self.plan.model, &self.plan.model.encoder);
+        let count = |documents: &[Vec<u32>]| format_thousands(documents.iter().map(Vec::len).sum());
+        let kind = self.plan.tokens.noun_in(lang());
+        let mut say = |what, text| observe(TrainEvent::Message(what, text));
+        say(
+            topic_label("tokens"),
+            tr!(
+                "{kind}: {} to train on, {} to validate; vocabulary {}",
+                "{kind}: 学習 {}、検証 {}、語彙 {}",
+                count(&self.train),
+                count(&self.valid),
+                format_thousands(model.vocab_size)
+            ),
+        );
+        say(
+            topic_label("model"),
+            tr!(
+                "{} layers, width {}, {} heads, context {} tokens: {} parameters",
+                "{} 層、幅 {}、ヘッド {}、文脈 {} トークン、パラメータ {}",
+                encoder.num_layers,
+                encoder.d_model,
+                encoder.num_heads,
+                model.max_length,
+                format_thousands(self.model.layout().len())
+            ),
+        );
+    }
+
+    fn data_sha256(&self) -> String {
+        sha256_of_rows(self.train.iter().chain(&self.valid))
+    }
+}
+
+impl Trainable for LanguageModelTask<'_> {
+    fn layout(&self) -> &Arc<ParamLayout> {
+        self.model.layout()
+    }
+
+    fn start(&self, seed: u64) -> Result<(Params<f32>, String)> {
+        let Some((folder, identity)) = &self.base else {
+            return Ok((Params::init(self.layout(), seed), String::new()));
+        };
+        // Read once more rather than held all along: the state of a run takes several times as much.
+        let params = with_snapshot(folder, |folder| match folder.identity() == identity {
+            true => Ok(TextGenerator::from_snapshot(folder)?.params),
+            false => Err(base_replaced_error(folder)),
+        })?;
+        let sha256 = sha256_of_numbers(params.values());
+        let freeze = self.plan.freeze.unwrap_or(Freeze::Nothing);
+        Ok((freeze.apply(&params, seed), sha256))
+    }
+
+    fn settings(&self) -> &Settings {
+        &self.plan.settings
+    }
+
+    fn fingerprint(&self) -> [String; 3] {
+        let plan = serde_json::to_string(self.plan).expect("a plan is plain data");
+        [self.data_sha256(), plan, self.vocabulary.to_owned()]
+    }
+
+    fn batches(&self, epoch: u64, seed: u64) -> Vec<Vec<usize>> {
+        let lengths: Vec<usize> = self.windows(seed, epoch).iter().map(|window| window.tokens.len()).collect();
+        batches(&lengths, self.plan.settings.batch_tokens, seed, epoch)
+    }
+
+    fn train_step(
+        &self,
+        params: &Params<f32>,
+        rows: &[usize],
+        at: StepContext,
+        grads: &mut Params<f32>,
+    ) -> Result<StepOutput> {
+        let windows = self.windows(at.seed, at.epoch);
+        let part: Vec<&TokenWindow> = rows.iter().map(|&row| &windows[row]).collect();
+        let ([ids, next], offsets) = read_windows(&self.train, &part);
+        let loss = self.model.loss(params, [&ids, &next], &offsets, at.mode(), Some(grads))?;
+        Ok(StepOutput { loss, weight: ids.len() as f64, tokens: ids.len() })
+    }
+
+    fn evaluate(&self, params: &Params<f32>) -> Result<Evaluation> {
+        // Without validation documents the training documents have to do.
+        let is_held_out = !self.valid.is_empty();
+        let (total, count) = total_loss(self.model, params, if is_held_out { &self.valid } else { &self.train })?;
+        Ok(Evaluation::from_token_loss(total / count.max(1) as f64, is_held_out))
+    }
+
+    fn evaluation_share(&self) -> f64 {
+        let tokens = |documents: &[Vec<u32>]| documents.iter().map(Vec::len).sum();
+        evaluation_share(tokens(&self.train), tokens(&self.valid))
+    }
+
+    fn memory_estimate(&self) -> MemoryEstimate {
+        MemoryEstimate {
+            base: self.initial_memory,
+            resident: bytes_of(&self.train) + bytes_of(&self.valid),
+            temporary: 0,
+        }
+    }
+
+    fn activations(&self) -> usize {
+        let (model, encoder) = (&self.plan.model, &self.plan.model.encoder);
+        activations(encoder, 2 * encoder.num_layers, self.plan.settings.batch_tokens, model.vocab_size)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_token_is_foretold_once() {
+        let documents = vec![vec![1; 10], vec![2; 2], vec![3; 1], vec![4; 23]];
+        for first in 1..9 {
+            let found = windows(&documents, 5, |_| first);
+            let mut foretold = vec![[0usize; 32]; 4];
+            for window in &found {
+                assert!(!window.tokens.is_empty() && window.tokens.len() <= 5, "{window:?}");
+                window.tokens.clone().for_each(|token| foretold[window.document][token + 1] += 1);
+            }
+            for (ids, counts) in documents.iter().zip(foretold) {
+                let expected: Vec<usize> = (0..32).map(|token| usize::from((1..ids.len()).contains(&token))).collect();
+                assert_eq!(counts.to_vec(), expected);
+            }
+        }
+    }
+}

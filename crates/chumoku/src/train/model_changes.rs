@@ -1,0 +1,57 @@
+//! What became of old and new rows where a model was trained further.
+
+use super::comparison::{ModelChange, comparison_report};
+use super::replay_target::ReplayTarget;
+use super::{NEW_VALID, OLD_VALID, TrainOptions, TrainingData};
+use crate::Result;
+use crate::answers::Predictor;
+use crate::text_classifier::TextClassifier;
+use crate::text_ngrams::NgramClassifier;
+use serde_json::Value;
+
+/// The old model's answers beside the new one's.
+///
+/// Test rows are told by the whole models. Validation rows are told by the networks alone, since n-grams learn from them once all is
+/// chosen, and left out where there is no network.
+fn compare_models<A: ReplayTarget>(
+    data: &TrainingData<A>,
+    [before, after]: [Predictor<'_>; 2],
+    seed: u64,
+) -> Result<Option<(Value, String)>> {
+    let Some(further) = &data.further else { return Ok(None) };
+    let is_added = |label: u32| !before.labels().contains(&data.labels[label as usize]);
+    let mut found = Vec::new();
+    for (rows_of, rows) in &further.compared {
+        let texts = rows.texts();
+        let is_network = matches!(*rows_of, OLD_VALID | NEW_VALID);
+        let [was, is] = [before.predict(&texts)?, after.predict(&texts)?];
+        if is_network && was.iter().chain(&is).any(|p| p.attention.is_empty()) {
+            continue;
+        }
+        let was = A::told(before, &was, rows, data, is_network)?;
+        let is = A::told(after, &is, rows, data, is_network)?;
+        let compared = A::compared(data, rows, [&was, &is], &is_added, seed);
+        found.push(ModelChange { rows_of, rows: rows.len(), compared });
+    }
+    Ok(Some(comparison_report(&found, A::FIGURE, further.replays)))
+}
+
+/// The same of models with networks.
+pub(super) fn compare_classifiers<A: ReplayTarget>(
+    data: &TrainingData<A>,
+    models: [&TextClassifier; 2],
+    options: &TrainOptions,
+) -> Result<Option<(Value, String)>> {
+    compare_models(data, models.map(Predictor::Classifier), options.seed)
+}
+
+/// The same of n-grams alone, of which the old model is in the folder that training begins from.
+pub(super) fn compare_ngram_models<A: ReplayTarget>(
+    data: &TrainingData<A>,
+    model: &NgramClassifier,
+    options: &TrainOptions,
+) -> Result<Option<(Value, String)>> {
+    let (Some(folder), Some(further)) = (&options.from, &data.further) else { return Ok(None) };
+    let before = further.base.read(folder, NgramClassifier::from_snapshot)?;
+    compare_models(data, [Predictor::Ngrams(&before), Predictor::Ngrams(model)], options.seed)
+}

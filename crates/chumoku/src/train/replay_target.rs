@@ -1,0 +1,465 @@
+//! Where the tasks differ when a model is trained further: how rows of a file become answers, in what terms old and new answers are told
+//! alike, what of the last layer is kept, and what two models are worth on the same rows.
+
+use super::comparison::{Figures, ModelComparison};
+use super::{BaseModel, LabelScores, NumberScores, TrainingData, quick_scores};
+use crate::answers::Predictor;
+use crate::data::{Dataset, Example, MultiLabelDataset, MultiLabelExample, ScoreDataset, ScoreExample, SourceLocation};
+use crate::hierarchy::HierarchySource;
+use crate::label_blend::{LabelBlend, fit_thresholds};
+use crate::lang::lang;
+use crate::ngram::NgramTarget;
+use crate::number::{NumberBlend, NumberLabel, NumberScale};
+use crate::prediction::Prediction;
+use crate::prediction_target::PredictionTarget;
+use crate::scoring::{Parts, Rows, accuracy_gain, largest, ratio_gain};
+use crate::{Error, Result, tr};
+use chumoku_text::feature_columns::values;
+use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
+
+/// Answers of which old ones are learnt again with new ones.
+pub trait ReplayTarget: NgramTarget + PartialEq {
+    /// A file of rows with such answers.
+    type File;
+
+    /// What a model tells of a row.
+    type Told: Clone;
+
+    /// What two models are compared by, as `metrics.json` calls it.
+    const FIGURE: &'static str;
+
+    /// The file, as it was named.
+    fn path(file: &Self::File) -> &Path;
+
+    /// The texts of its rows.
+    fn texts(file: &Self::File) -> Vec<&str>;
+
+    /// Its distinct labels; nothing of numbers.
+    fn labels(file: &Self::File) -> Vec<String>;
+
+    /// Where a column beside the texts, counted from 0, has a value.
+    fn place_of(file: &Self::File, column: usize, cell: &str) -> Option<SourceLocation>;
+
+    /// Writes its labels as the tree has them.
+    ///
+    /// # Errors
+    /// The first row whose label has no place in it.
+    fn tidy(file: &mut Self::File, paths: &HierarchySource) -> Result<()>;
+
+    /// Refuses answers that do not go with those of another file.
+    ///
+    /// # Errors
+    /// If there are any.
+    fn check_alike(_old: &Self::File, _new: &Self::File) -> Result<()> {
+        Ok(())
+    }
+
+    /// The rows of a file in three parts, where these labels are all there are.
+    ///
+    /// # Errors
+    /// If a label occurs only in a validation or test file.
+    fn in_parts(
+        train: &Self::File,
+        others: [Option<&Self::File>; 2],
+        labels: Vec<String>,
+    ) -> Result<TrainingData<Self>>;
+
+    /// Rows whose answers are told in other terms: with these labels, which have all of `from`, or on this scale.
+    fn in_terms(rows: &Rows<Self>, from: &[String], terms: (&[String], &NumberScale)) -> Rows<Self>;
+
+    /// Once old and new rows are together: what else they say of the terms in which they are told.
+    fn settle(_data: &mut TrainingData<Self>, _known: &BaseModel) {}
+
+    /// Of each output the outputs of the old model that it begins as, with their shares; nothing where it is new.
+    fn kept((labels, _): (&[String], &PredictionTarget), data: &TrainingData<Self>) -> Vec<Vec<(usize, f32)>> {
+        let numbers: HashMap<&str, usize> = labels.iter().map(String::as_str).zip(0..).collect();
+        data.labels
+            .iter()
+            .map(|label| numbers.get(label.as_str()).map(|&was| (was, 1.0)).into_iter().collect())
+            .collect()
+    }
+
+    /// What a model, or its network alone, tells of rows with these predictions, in the terms of the data.
+    fn told(
+        model: Predictor<'_>,
+        predictions: &[Prediction],
+        rows: &Rows<Self>,
+        data: &TrainingData<Self>,
+        is_network: bool,
+    ) -> Result<Vec<Self::Told>>;
+
+    /// What was told of rows before and after, resampled with `seed`; `is_added` says which labels the old model did not know.
+    fn compared(
+        data: &TrainingData<Self>,
+        rows: &Rows<Self>,
+        told: [&[Self::Told]; 2],
+        is_added: &dyn Fn(u32) -> bool,
+        seed: u64,
+    ) -> ModelComparison;
+}
+
+/// The share of the error of always saying the median that an error may grow by without being called forgotten.
+const FORGETTING_SLACK: f64 = 0.02;
+
+/// The label numbers of a model in the terms of the data.
+fn label_mapping(labels: &[String], data: &[String]) -> Vec<u32> {
+    let numbers: HashMap<&str, u32> = data.iter().map(String::as_str).zip(0..).collect();
+    labels.iter().map(|label| numbers.get(label.as_str()).copied().unwrap_or_default()).collect()
+}
+
+fn figures<const N: usize>(figures: [(&'static str, f64); N]) -> Figures {
+    figures.into_iter().collect()
+}
+
+impl ReplayTarget for u32 {
+    type File = Dataset;
+    type Told = u32;
+    const FIGURE: &'static str = "accuracy";
+
+    fn path(file: &Dataset) -> &Path {
+        &file.path
+    }
+
+    fn texts(file: &Dataset) -> Vec<&str> {
+        file.examples.iter().map(|example| example.text.as_str()).collect()
+    }
+
+    fn labels(file: &Dataset) -> Vec<String> {
+        file.labels()
+    }
+
+    fn place_of(file: &Dataset, column: usize, cell: &str) -> Option<SourceLocation> {
+        let has = |example: &Example| values(&example.text).nth(column) == Some(cell);
+        file.examples.iter().position(has).map(|row| file.location(row))
+    }
+
+    fn tidy(file: &mut Dataset, paths: &HierarchySource) -> Result<()> {
+        paths.normalize_labels(file)
+    }
+
+    fn in_parts(train: &Dataset, others: [Option<&Dataset>; 2], labels: Vec<String>) -> Result<TrainingData> {
+        TrainingData::split_files(train, others, labels)
+    }
+
+    fn in_terms(rows: &Rows, from: &[String], (labels, _): (&[String], &NumberScale)) -> Rows {
+        let numbers = label_mapping(from, labels);
+        let labels = rows.labels.iter().map(|&label| numbers[label as usize]).collect();
+        Rows { texts: rows.texts.clone(), labels, weights: rows.weights.clone() }
+    }
+
+    fn told(
+        model: Predictor<'_>,
+        predictions: &[Prediction],
+        _rows: &Rows,
+        data: &TrainingData,
+        is_network: bool,
+    ) -> Result<Vec<u32>> {
+        let numbers = label_mapping(model.labels(), &data.labels);
+        let class = |p: &Prediction| if is_network { largest(&p.attention) as usize } else { p.class() };
+        Ok(predictions.iter().map(|p| numbers[class(p)]).collect())
+    }
+
+    fn compared(
+        data: &TrainingData,
+        rows: &Rows,
+        [was, is]: [&[u32]; 2],
+        is_added: &dyn Fn(u32) -> bool,
+        seed: u64,
+    ) -> ModelComparison {
+        let (texts, classes) = (rows.texts(), data.labels.len());
+        let worth = |told: &[u32]| {
+            let (accuracy, macro_f1) = quick_scores(&rows.labels, told, classes);
+            figures([("accuracy", accuracy), ("macro_f1", macro_f1)])
+        };
+        let (gain, interval) = accuracy_gain(&rows.judged(is, &texts), was, classes, seed);
+        let is_taken = |(is, truth): &(&u32, &u32)| is_added(**is) && !is_added(**truth);
+        let taken_for_new = is.iter().zip(&rows.labels).filter(is_taken).count();
+        ModelComparison { before: worth(was), after: worth(is), gain, interval, slack: 0.0, taken_for_new }
+    }
+}
+
+impl ReplayTarget for Vec<u32> {
+    type File = MultiLabelDataset;
+    type Told = Vec<u32>;
+    const FIGURE: &'static str = "micro_f1";
+
+    fn path(file: &MultiLabelDataset) -> &Path {
+        &file.path
+    }
+
+    fn texts(file: &MultiLabelDataset) -> Vec<&str> {
+        file.examples.iter().map(|example| example.text.as_str()).collect()
+    }
+
+    fn labels(file: &MultiLabelDataset) -> Vec<String> {
+        file.labels()
+    }
+
+    fn place_of(file: &MultiLabelDataset, column: usize, cell: &str) -> Option<SourceLocation> {
+        let has = |example: &MultiLabelExample| values(&example.text).nth(column) == Some(cell);
+        file.examples.iter().position(has).map(|row| file.location(row))
+    }
+
+    fn tidy(file: &mut MultiLabelDataset, paths: &HierarchySource) -> Result<()> {
+        paths.normalize_sets(file)
+    }
+
+    fn in_parts(
+        train: &MultiLabelDataset,
+        others: [Option<&MultiLabelDataset>; 2],
+        labels: Vec<String>,
+    ) -> Result<TrainingData<Vec<u32>>> {
+        TrainingData::split_label_sets(train, others, labels)
+    }
+
+    fn in_terms(rows: &Rows<Self>, from: &[String], (labels, _): (&[String], &NumberScale)) -> Rows<Self> {
+        let numbers = label_mapping(from, labels);
+        let of_row = |set: &Vec<u32>| {
+            let mut set: Vec<u32> = set.iter().map(|&label| numbers[label as usize]).collect();
+            set.sort_unstable();
+            set
+        };
+        let labels = rows.labels.iter().map(of_row).collect();
+        Rows { texts: rows.texts.clone(), labels, weights: rows.weights.clone() }
+    }
+
+    fn told(
+        model: Predictor<'_>,
+        predictions: &[Prediction],
+        rows: &Rows<Self>,
+        data: &TrainingData<Self>,
+        is_network: bool,
+    ) -> Result<Vec<Vec<u32>>> {
+        let numbers = label_mapping(model.labels(), &data.labels);
+        let own: Vec<Vec<u32>> = match (is_network, model.target().labels()) {
+            // As where the best epoch is chosen: with the thresholds that are the best for these very rows.
+            (true, _) => {
+                let known: HashMap<u32, u32> = numbers.iter().copied().zip(0..).collect();
+                let of_row = |set: &Vec<u32>| set.iter().filter_map(|label| known.get(label).copied()).collect();
+                let truth: Vec<Vec<u32>> = rows.labels.iter().map(of_row).collect();
+                let probabilities: Vec<Vec<f32>> =
+                    predictions.iter().map(|p| p.attention.iter().map(|x| x.exp()).collect()).collect();
+                let thresholds = fit_thresholds(&probabilities, &truth, None, numbers.len());
+                let blend = LabelBlend { thresholds, ..LabelBlend::network_only(numbers.len()) };
+                probabilities.iter().map(|p| blend.predicted_labels(p)).collect()
+            }
+            (false, Some(blend)) => predictions.iter().map(|p| blend.predicted_labels(&p.probabilities)).collect(),
+            (false, None) => return Err(wrong_kind_error(lang().pick("labels", "ラベル"))),
+        };
+        let of_row = |set: Vec<u32>| {
+            let set: BTreeSet<u32> = set.into_iter().map(|label| numbers[label as usize]).collect();
+            set.into_iter().collect()
+        };
+        Ok(own.into_iter().map(of_row).collect())
+    }
+
+    fn compared(
+        data: &TrainingData<Self>,
+        rows: &Rows<Self>,
+        [was, is]: [&[Vec<u32>]; 2],
+        is_added: &dyn Fn(u32) -> bool,
+        seed: u64,
+    ) -> ModelComparison {
+        let worth = |told: &[Vec<u32>]| {
+            let scores = LabelScores::of(&rows.labels, told, None, &data.labels, seed);
+            figures([("micro_f1", scores.micro_f1), ("macro_f1", scores.macro_f1)])
+        };
+        let part = |told: &Vec<u32>, truth: &Vec<u32>| {
+            let right = told.iter().filter(|label| truth.contains(label)).count();
+            [2.0 * right as f64, (told.len() + truth.len()) as f64]
+        };
+        let all = is.iter().zip(was).zip(&rows.labels);
+        let parts: Vec<Parts> = all.map(|((is, was), truth)| [part(is, truth), part(was, truth)]).collect();
+        let (gain, interval) = ratio_gain(&parts, &rows.texts(), seed);
+        let is_taken = |(is, truth): &(&Vec<u32>, &Vec<u32>)| {
+            is.iter().any(|&label| is_added(label)) && !truth.iter().any(|&label| is_added(label))
+        };
+        let taken_for_new = is.iter().zip(&rows.labels).filter(is_taken).count();
+        ModelComparison { before: worth(was), after: worth(is), gain, interval, slack: 0.0, taken_for_new }
+    }
+}
+
+impl ReplayTarget for NumberLabel {
+    type File = ScoreDataset;
+    type Told = f64;
+    const FIGURE: &'static str = "mean_absolute_error";
+
+    fn path(file: &ScoreDataset) -> &Path {
+        &file.path
+    }
+
+    fn texts(file: &ScoreDataset) -> Vec<&str> {
+        file.examples.iter().map(|example| example.text.as_str()).collect()
+    }
+
+    fn labels(_file: &ScoreDataset) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn place_of(file: &ScoreDataset, column: usize, cell: &str) -> Option<SourceLocation> {
+        let has = |example: &ScoreExample| values(&example.text).nth(column) == Some(cell);
+        file.examples.iter().position(has).map(|row| file.location(row))
+    }
+
+    fn tidy(_file: &mut ScoreDataset, _paths: &HierarchySource) -> Result<()> {
+        Ok(())
+    }
+
+    fn check_alike(old: &ScoreDataset, new: &ScoreDataset) -> Result<()> {
+        if new.has_same_number_format(old) {
+            return Ok(());
+        }
+        let [new, old] = [new, old].map(|file| file.path.display());
+        Err(Error::Setting(tr!(
+            "{new}: expected numbers written as in {old}, on which the model was trained, found others, such as 7/10 beside 4/5; write them \
+             alike",
+            "{new}: モデルの学習に使った {old} と同じ書き方の数値が必要ですが、違います（4/5 に対する 7/10 など）。書き方をそろえてください"
+        )))
+    }
+
+    fn in_parts(
+        train: &ScoreDataset,
+        others: [Option<&ScoreDataset>; 2],
+        _labels: Vec<String>,
+    ) -> Result<TrainingData<NumberLabel>> {
+        TrainingData::split_scores(train, others)
+    }
+
+    fn in_terms(rows: &Rows<Self>, _from: &[String], (_, scale): (&[String], &NumberScale)) -> Rows<Self> {
+        let measured = |of: &NumberLabel| scale.label(of.number);
+        let labels = rows.labels.iter().map(measured).collect();
+        Rows { texts: rows.texts.clone(), labels, weights: rows.weights.clone() }
+    }
+
+    /// The scale is that of all training rows. What it leaves out of the model's own stays in it: levels, and where old rows are not
+    /// learnt again, what the model knows of its bins.
+    fn settle(data: &mut TrainingData<Self>, known: &BaseModel) {
+        let replays = data.further.as_ref().is_some_and(|further| further.replays);
+        let mut numbers: Vec<f64> = data.train.labels.iter().map(|measured| measured.number).collect();
+        if !replays || known.scale.has_levels() {
+            numbers.extend(known.scale.values.iter().chain(&known.scale.range));
+        }
+        let scale = NumberScale::fit(&numbers);
+        let compared = data.further.iter_mut().flat_map(|further| &mut further.compared).map(|(_, rows)| rows);
+        for rows in [&mut data.train, &mut data.valid, &mut data.test].into_iter().chain(compared) {
+            rows.labels.iter_mut().for_each(|measured| *measured = scale.label(measured.number));
+        }
+        data.labels = scale.threshold_labels();
+        data.scale = scale;
+    }
+
+    /// A threshold between two of the old model's begins as the mean of these, by how near it is to each; one beyond them all as the
+    /// nearest.
+    fn kept((_, problem): (&[String], &PredictionTarget), data: &TrainingData<Self>) -> Vec<Vec<(usize, f32)>> {
+        let was = problem.number().map(|number| &number.scale.thresholds[..]).unwrap_or_default();
+        let of_threshold = |&threshold: &f64| {
+            let next = was.partition_point(|&x| x < threshold);
+            match (next.checked_sub(1), was.get(next)) {
+                (_, Some(&high)) if high == threshold => vec![(next, 1.0)],
+                (Some(low), Some(&high)) => {
+                    let share = ((threshold - was[low]) / (high - was[low])) as f32;
+                    vec![(low, 1.0 - share), (next, share)]
+                }
+                (Some(low), None) => vec![(low, 1.0)],
+                (None, Some(_)) => vec![(0, 1.0)],
+                (None, None) => Vec::new(),
+            }
+        };
+        data.scale.thresholds.iter().map(of_threshold).collect()
+    }
+
+    fn told(
+        model: Predictor<'_>,
+        predictions: &[Prediction],
+        _rows: &Rows<Self>,
+        _data: &TrainingData<Self>,
+        is_network: bool,
+    ) -> Result<Vec<f64>> {
+        let Some(whole) = model.target().number() else {
+            return Err(wrong_kind_error(lang().pick("numbers", "数値")));
+        };
+        let alone = NumberBlend::network_only(whole.scale.clone());
+        let score = |p: &Prediction| match is_network {
+            true => alone.estimate(&p.attention.iter().map(|x| x.exp()).collect::<Vec<f32>>()).score,
+            false => whole.estimate(&p.probabilities).score,
+        };
+        Ok(predictions.iter().map(score).collect())
+    }
+
+    fn compared(
+        data: &TrainingData<Self>,
+        rows: &Rows<Self>,
+        [was, is]: [&[f64]; 2],
+        _is_added: &dyn Fn(u32) -> bool,
+        seed: u64,
+    ) -> ModelComparison {
+        let truth: Vec<f64> = rows.labels.iter().map(|measured| measured.number).collect();
+        let worth = |told: &[f64]| {
+            let scores = NumberScores::of(&truth, told, None, &data.scale, seed);
+            figures([("mean_absolute_error", scores.mean_absolute_error), ("spearman", scores.spearman)])
+        };
+        // What the error loses is what is gained.
+        let part = |told: f64, truth: f64| [-(told - truth).abs(), 1.0];
+        let all = is.iter().zip(was).zip(&truth);
+        let parts: Vec<Parts> = all.map(|((&is, &was), &truth)| [part(is, truth), part(was, truth)]).collect();
+        let (gain, interval) = ratio_gain(&parts, &rows.texts(), seed);
+        // Errors differ a little in any case: what is small beside those of knowing nothing is not called forgotten.
+        let mut sorted = truth.clone();
+        sorted.sort_by(f64::total_cmp);
+        let median = sorted.get(sorted.len() / 2).copied().unwrap_or_default();
+        let slack =
+            FORGETTING_SLACK * truth.iter().map(|x| (x - median).abs()).sum::<f64>() / truth.len().max(1) as f64;
+        ModelComparison { before: worth(was), after: worth(is), gain, interval, slack, taken_for_new: 0 }
+    }
+}
+
+/// The error of a model that tells something else.
+fn wrong_kind_error(wanted: &str) -> Error {
+    Error::Setting(tr!(
+        "the model that is trained further tells something else than {wanted}; train it on rows of its own task",
+        "追加学習するモデルが答えるのは{wanted}ではありません。同じタスクの行で学習してください"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows<A>(texts: &[&str], labels: Vec<A>) -> Rows<A> {
+        Rows { texts: texts.iter().map(|text| (*text).to_owned()).collect(), labels, weights: None }
+    }
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn classes_and_labels_keep_their_rows_under_other_numbers() {
+        let (old, all, scale) = (names(&["b", "d"]), names(&["a", "b", "c", "d"]), NumberScale::default());
+        let found = u32::in_terms(&rows(&["x", "y"], vec![1, 0]), &old, (&all, &scale));
+        assert_eq!((found.texts, found.labels), (names(&["x", "y"]), vec![3, 1]));
+        let found = Vec::<u32>::in_terms(&rows(&["x", "y"], vec![vec![0, 1], vec![]]), &old, (&all, &scale));
+        assert_eq!(found.labels, [vec![1, 3], vec![]]);
+        let data = TrainingData::<u32> { labels: all, ..TrainingData::default() };
+        let kept = u32::kept((&old, &PredictionTarget::OneClass), &data);
+        assert_eq!(kept, [vec![], vec![(0, 1.0)], vec![], vec![(1, 1.0)]]);
+    }
+
+    #[test]
+    fn thresholds_begin_as_those_around_them() {
+        let scale = |numbers: &[f64]| NumberScale::fit(numbers);
+        let problem = PredictionTarget::Number(NumberBlend::network_only(scale(&[1.0, 2.0, 3.0])));
+        let new = scale(&[0.0, 1.0, 1.5, 2.0, 3.0, 4.0]);
+        assert_eq!(new.thresholds, [0.5, 1.3, 1.8, 2.5, 3.5]);
+        let data = TrainingData { scale: new, ..TrainingData::<NumberLabel>::default() };
+        let kept = NumberLabel::kept((&[], &problem), &data);
+        assert_eq!(kept[0], [(0, 1.0)]);
+        assert_eq!(kept[1], [(0, 1.0)]);
+        assert!(
+            kept[2].len() == 2 && (kept[2][0].1 - 0.7).abs() < 1e-6 && (kept[2][1].1 - 0.3).abs() < 1e-6,
+            "{kept:?}"
+        );
+        assert_eq!(kept[3..], [vec![(1, 1.0)], vec![(1, 1.0)]]);
+    }
+}

@@ -1,0 +1,149 @@
+//! The identity of a run: what decides its results. A checkpoint is continued by the same run alone; for another run, the error
+//! names the differences.
+
+use crate::tr;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fmt::Display;
+
+/// The part of an identity that stands for the rows and their answers.
+const DATA: &str = "data";
+/// The part that stands for the weights that training starts from.
+const START: &str = "start";
+/// The part that stands for the tokenizer's vocabulary.
+const TOKENS: &str = "tokens";
+
+/// Differences that are named; the others are counted.
+const MAX_NAMED: usize = 4;
+
+/// What decides the results of a run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct RunIdentity {
+    /// The checksum of everything: runs that have the same are one run.
+    pub(super) fingerprint: String,
+    /// The parts by name, for messages. Checkpoints of older versions have none.
+    #[serde(default)]
+    parts: BTreeMap<String, String>,
+}
+
+impl RunIdentity {
+    pub(super) fn new(fingerprint: String) -> RunIdentity {
+        RunIdentity { fingerprint, parts: BTreeMap::new() }
+    }
+
+    /// Adds a part.
+    pub(super) fn with(mut self, name: &str, value: impl Display) -> RunIdentity {
+        self.parts.insert(name.to_owned(), value.to_string());
+        self
+    }
+
+    /// Adds what stands for the rows and their answers.
+    pub(super) fn with_data(self, data: &str) -> RunIdentity {
+        self.with(DATA, checksum(data))
+    }
+
+    /// Adds what tells the weights at the start from others beside the seed.
+    pub(super) fn with_start(self, start: &str) -> RunIdentity {
+        self.with(START, checksum(start))
+    }
+
+    /// Adds the vocabulary, or its checksum.
+    pub(super) fn with_tokens(self, tokens: &str) -> RunIdentity {
+        self.with(TOKENS, checksum(tokens))
+    }
+
+    /// Adds every value of a plan, which is JSON.
+    pub(super) fn with_plan(mut self, plan: &str) -> RunIdentity {
+        let plan = serde_json::from_str(plan).unwrap_or(Value::Null);
+        self.add_values("", &plan);
+        self
+    }
+
+    fn add_values(&mut self, name: &str, value: &Value) {
+        match value {
+            Value::Object(inner) => inner.iter().for_each(|(key, value)| {
+                let is_top = name.is_empty() || name == "settings";
+                self.add_values(&if is_top { key.clone() } else { format!("{name}.{key}") }, value);
+            }),
+            Value::String(text) => drop(self.parts.insert(name.to_owned(), text.clone())),
+            other => drop(self.parts.insert(name.to_owned(), other.to_string())),
+        }
+    }
+
+    /// Says that a checkpoint or a trial of an `earlier` run cannot be continued by this one, and why.
+    pub(super) fn mismatch_message(&self, earlier: &RunIdentity, what: &str) -> String {
+        let differences = self.differences(earlier);
+        let differences = match differences.is_empty() {
+            true => String::new(),
+            false => tr!(" ({})", "（{}）", differences.join(", ")),
+        };
+        tr!(
+            "{what} made with other data, settings or seed{differences}; give the same as then, or start over with --force",
+            "{what}のデータ・設定・シードは今回と異なります{differences}。当時と同じものを指定するか、--force で最初からやり直してください"
+        )
+    }
+
+    /// What differs from an earlier run, as far as that says.
+    fn differences(&self, earlier: &RunIdentity) -> Vec<String> {
+        if earlier.parts.is_empty() {
+            return Vec::new();
+        }
+        let names = self.parts.keys().chain(earlier.parts.keys().filter(|name| !self.parts.contains_key(*name)));
+        let mut differing: Vec<&String> =
+            names.filter(|name| self.parts.get(*name) != earlier.parts.get(*name)).collect();
+        let has = |differing: &[&String], part: &str| differing.iter().any(|name| *name == part);
+        if has(&differing, DATA) {
+            // Much is chosen from the data: what else differs may follow from it.
+            differing.retain(|name| [DATA, "seed", "epochs", "precision"].contains(&name.as_str()));
+        }
+        let of =
+            |identity: &RunIdentity, name: &str| identity.parts.get(name).cloned().unwrap_or_else(|| "-".to_owned());
+        let message = |name: &&String| match name.as_str() {
+            DATA => tr!("other rows", "データの行"),
+            START => tr!("other weights to start from", "開始時の重み"),
+            TOKENS => tr!("other tokens", "トークン"),
+            name => {
+                let (then, now) = (of(earlier, name), of(self, name));
+                tr!("{name}: {then} then, {now} now", "{name}: 当時 {then}、今回 {now}")
+            }
+        };
+        let mut messages: Vec<String> = differing.iter().take(MAX_NAMED).map(message).collect();
+        if let more @ 1.. = differing.len().saturating_sub(MAX_NAMED) {
+            messages.push(tr!("{more} more", "ほか {more} 個"));
+        }
+        messages
+    }
+}
+
+fn checksum(text: &str) -> String {
+    crate::checksum::hex(Sha256::digest(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_what_differs() {
+        let run = |data: &str, seed: u64, plan: &str| {
+            RunIdentity::new("x".into()).with_data(data).with("seed", seed).with_plan(plan)
+        };
+        let plan = |epochs: u64, width: u64| {
+            format!("{{\"settings\":{{\"epochs\":{epochs},\"label_smoothing\":0.1}},\"model\":{{\"width\":{width}}}}}")
+        };
+        let then = run("a", 42, &plan(4, 64));
+        let differences = |now: &RunIdentity| now.differences(&then);
+        assert_eq!(differences(&run("a", 7, &plan(4, 64))), ["seed: 42 then, 7 now"]);
+        assert_eq!(differences(&run("a", 42, &plan(6, 64))), ["epochs: 4 then, 6 now"]);
+        assert_eq!(differences(&run("a", 42, &plan(4, 32))), ["model.width: 64 then, 32 now"]);
+        // The width follows from the rows; the seed does not.
+        assert_eq!(differences(&run("b", 7, &plan(4, 32))), ["other rows", "seed: 42 then, 7 now"]);
+        let older = RunIdentity::new("y".into());
+        let said = run("a", 42, "{}").mismatch_message(&older, "the checkpoint was");
+        assert!(said.starts_with("the checkpoint was made with other data, settings or seed; give the same"), "{said}");
+        let back: RunIdentity = serde_json::from_str(&serde_json::to_string(&then).unwrap()).unwrap();
+        assert!(back.differences(&then).is_empty());
+    }
+}

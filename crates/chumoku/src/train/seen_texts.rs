@@ -1,0 +1,104 @@
+//! Which texts a model was trained on, so that `eval` can say that a file holds some of them.
+//!
+//! `trained-on.bin` holds a 64-bit number for each distinct text (but for case and white space) of the training and
+//! validation rows: the first eight bytes of the SHA-256 of the text, little-endian, ascending. No text can be read from
+//! it, but whoever has a text and the file can tell whether the model was trained on it. The file may be deleted.
+
+use crate::Result;
+use crate::data::normalize;
+use crate::model_folder::{EntryType, Snapshot, TRAINED_ON, current_path, model_file_error, read_file, with_snapshot};
+use chumoku_kernels::parallel;
+use sha2::{Digest, Sha256};
+use std::path::Path;
+
+/// The texts that a model was trained on, by their hashes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SeenTexts {
+    /// Strictly ascending.
+    hashes: Vec<u64>,
+}
+
+fn text_hash(text: &str) -> u64 {
+    let digest: [u8; 32] = Sha256::digest(normalize(text)).into();
+    let (first, _) = digest.split_at(8);
+    u64::from_le_bytes(first.try_into().expect("eight bytes"))
+}
+
+impl SeenTexts {
+    /// Of these texts.
+    pub fn from_texts(texts: &[&str]) -> SeenTexts {
+        let mut hashes: Vec<u64> = parallel::map(texts, |text| text_hash(text));
+        hashes.sort_unstable();
+        hashes.dedup();
+        SeenTexts { hashes }
+    }
+
+    /// With these texts too.
+    #[must_use]
+    pub fn with(self, texts: &[&str]) -> SeenTexts {
+        let mut hashes = [self.hashes, SeenTexts::from_texts(texts).hashes].concat();
+        hashes.sort_unstable();
+        hashes.dedup();
+        SeenTexts { hashes }
+    }
+
+    /// How many of these texts are among them.
+    pub fn count(&self, texts: &[&str]) -> usize {
+        parallel::map(texts, |text| self.hashes.binary_search(&text_hash(text)).is_ok())
+            .into_iter()
+            .filter(|&seen| seen)
+            .count()
+    }
+
+    /// The bytes of the file.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        self.hashes.iter().flat_map(|hash| hash.to_le_bytes()).collect()
+    }
+
+    /// Of a model folder; none if it does not say.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or is damaged.
+    pub fn load(folder: &Path) -> Result<Option<SeenTexts>> {
+        with_snapshot(folder, SeenTexts::from_snapshot)
+    }
+
+    pub(super) fn from_snapshot(folder: &Snapshot) -> Result<Option<SeenTexts>> {
+        if EntryType::at(&current_path(folder, TRAINED_ON)) == EntryType::Missing {
+            return Ok(None);
+        }
+        let bytes = read_file(folder, TRAINED_ON)?;
+        let (parts, rest) = bytes.as_chunks::<8>();
+        let hashes: Vec<u64> = parts.iter().map(|part| u64::from_le_bytes(*part)).collect();
+        if !rest.is_empty() || !hashes.is_sorted_by(|a, b| a < b) {
+            let problem = crate::tr!(
+                "expected ascending 64-bit numbers as `chumoku train` writes them, found something else in {} bytes; the \
+                 file may be deleted",
+                "`chumoku train` が書いた昇順の 64 ビット整数ではありません（{} バイト）。このファイルは削除しても構いません",
+                bytes.len()
+            );
+            return Err(model_file_error(folder, TRAINED_ON, problem));
+        }
+        Ok(Some(SeenTexts { hashes }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_known_again_but_for_case_and_space() {
+        let seen = SeenTexts::from_texts(&["A fine  day.", "a fine day.", "二度と行きません。"]);
+        assert_eq!(seen.hashes.len(), 2);
+        assert_eq!(seen.count(&["a FINE day. ", "another day", "二度と行きません。"]), 2);
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(SeenTexts::load(folder.path()).unwrap(), None);
+        std::fs::write(folder.path().join(TRAINED_ON), seen.to_bytes()).unwrap();
+        assert_eq!(SeenTexts::load(folder.path()).unwrap(), Some(seen));
+        for damaged in [&[1u8; 9][..], &[[7u8; 8], [7u8; 8]].concat()] {
+            std::fs::write(folder.path().join(TRAINED_ON), damaged).unwrap();
+            assert!(SeenTexts::load(folder.path()).unwrap_err().to_string().contains("trained-on.bin"));
+        }
+    }
+}

@@ -1,0 +1,641 @@
+//! Choices that a handful of validation rows cannot make. Cross-validation over all training and validation rows makes
+//! them (Stone, "Cross-validatory choice and assessment of statistical predictions", 1974). The model is then trained on
+//! all of these rows.
+//!
+//! A pretrained encoder can be used in two ways. All of it is fine-tuned, or it stays as it is, and a logistic regression
+//! learns from its vectors. The regression is often better with few rows. If there are many validation rows, they decide.
+
+use super::classifier_network::ClassifierNetwork;
+use super::classifier_task::ClassifierTask;
+use super::cross_validation::{fold_data, splits};
+use super::display_names::topic_label;
+use super::ensemble::TrainedEnsemble;
+use super::micro_batches::MicroBatchGradients;
+use super::ngram_folds::{FOLDS, LogP, MIN_VALID_ROWS, NgramCrossValidation, merge_validation, needs_cross_validation};
+use super::trainable::{StepContext, Trainable};
+use super::{Blend, Freeze, TrainEvent, TrainOptions, TrainState, TrainingData};
+use crate::abstention::AbstentionCalibration;
+use crate::decision_rule::DecisionRule;
+use crate::inference::{self, InputFraming};
+use crate::lang::lang;
+use crate::logistic::{self, LogisticRegression};
+use crate::models::Classifier;
+use crate::scoring::{Difference, largest, mean_loss, quick_scores};
+use crate::{Error, Result, optimizer_defaults, tr};
+use chumoku_kernels::parallel;
+use chumoku_nn::probability::log_softmax;
+use ndarray::{Array2, Axis};
+use serde_json::{Value, json};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Rows up to which a regression is tried beside fine-tuning: with more, fine-tuning has always been better.
+const MAX_REGRESSION_ROWS: usize = 10_000;
+/// Folds of networks that take steps.
+const NETWORK_FOLDS: usize = 3;
+
+/// Standard errors by which the loss must fall before the second half of a predictor counts, and nats in all: a dozen rows
+/// agree by chance.
+const MIN_STANDARD_ERRORS: f64 = 2.0;
+const MIN_NATS: f64 = 5.0;
+/// The share of the weights of a network from scratch that is of no clear use.
+const MIN_NETWORK_SHARE: f32 = 0.1;
+
+/// How the network of a predictor comes about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TrainingMethod {
+    /// By steps from random weights.
+    Scratch,
+    /// By steps from a pretrained encoder.
+    FineTuning,
+    /// By a regression on the vectors of a pretrained encoder.
+    Regression,
+}
+
+/// How good the ways are, on rows that had no part in the weights.
+#[derive(Clone, Debug)]
+pub(super) struct MethodChoice {
+    pub(super) method: TrainingMethod,
+    /// The accuracy of the n-grams alone, if it was measured.
+    ngrams: Option<f64>,
+    /// The accuracy of the network that takes steps.
+    steps: Option<f64>,
+    /// The accuracy of the regression, and the C that was chosen.
+    regression: Option<(f64, f64)>,
+    /// The rows that judged.
+    rows: usize,
+    /// Folds; 1 where validation rows judged.
+    folds: usize,
+    /// The most passes of the network, where it takes steps and was cross-validated.
+    epochs: Option<u64>,
+    /// True if cross-validation chose their number.
+    are_epochs_chosen: bool,
+    /// How the halves are joined, where cross-validation decided that.
+    blend: Option<BlendSummary>,
+}
+
+/// How the halves of a predictor are joined, and how good they are together.
+#[derive(Clone, Copy, Debug)]
+struct BlendSummary {
+    blend: Blend,
+    /// Whether the second half is clearly of use.
+    are_both_used: bool,
+    macro_f1: f64,
+    log_loss: f64,
+}
+
+/// The choice of cross-validation, and the rows to train on by it.
+pub(super) struct SmallDataChoice {
+    pub(super) choice: MethodChoice,
+    /// Training and validation rows as training rows.
+    pub(super) data: TrainingData,
+    pub(super) blend: BlendAndDecision,
+    /// The weight of the data against the n-gram model's penalty.
+    pub(super) c: f32,
+    /// The network, where it is a regression.
+    pub(super) network: Option<ClassifierNetwork>,
+}
+
+/// How the halves of a predictor are joined, and how their probabilities become answers.
+pub(super) struct BlendAndDecision {
+    pub(super) blend: Blend,
+    pub(super) caution: AbstentionCalibration,
+    /// The decision for macro-F1, for the report.
+    pub(super) macro_f1_decision: Option<DecisionRule>,
+    /// The same, if it was asked for.
+    pub(super) decision: Option<DecisionRule>,
+}
+
+/// A regression on an encoder's vectors, which was not compared with anything yet.
+pub(super) struct RegressionCandidate {
+    network: ClassifierNetwork,
+    c: f64,
+    /// Of the rows that judged, in the order of `judged`.
+    log_p: LogP,
+    validated_rows: Vec<usize>,
+}
+
+/// Whether a regression on the vectors of a pretrained encoder is to be tried.
+fn tries_regression(data: &TrainingData, options: &TrainOptions) -> bool {
+    let rows = data.train.len() + data.valid.len();
+    let is_asked = match options.freeze {
+        Some(Freeze::All) => true,
+        Some(_) => false,
+        None => rows <= MAX_REGRESSION_ROWS,
+    };
+    options.from.is_some() && data.further.is_none() && is_asked
+}
+
+impl RegressionCandidate {
+    /// Solves the regression, if one is to be tried. C is chosen by the validation rows or, where they are few, by
+    /// cross-validation, and the regression then learns from all training rows of `data`.
+    pub(super) fn fit(
+        data: &TrainingData,
+        options: &TrainOptions,
+        stop: &AtomicBool,
+        observe: &mut dyn FnMut(TrainEvent<'_>),
+    ) -> Result<Option<RegressionCandidate>> {
+        if !tries_regression(data, options) {
+            return Ok(None);
+        }
+        let mut network = ClassifierNetwork::with_linear_head(data, options)?;
+        let Some(start) = &network.start else { return Ok(None) };
+        // A small encoder that was not made for vectors of texts has more to learn than a linear layer can.
+        let is_small = network.plan.model.body.transformer().is_none_or(optimizer_defaults::is_small_encoder);
+        if options.freeze.is_none() && is_small && !start.pooling.1 {
+            return Ok(None);
+        }
+        let rows = data.train.len() + data.valid.len();
+        let working = tr!("the encoder's vectors of {rows} rows", "エンコーダーで {rows} 行をベクトルに変換中");
+        observe(TrainEvent::Progress(topic_label("choice"), working));
+        let mut tokens = network.rows.clone();
+        tokens.extend(network.tokenizer.encode_all(&data.valid.texts())?);
+        let model = Classifier::new(network.plan.model.clone())?;
+        let mut params = start.params(model.layout(), options.seed)?;
+        params.set_precision(network.plan.settings.precision);
+        let framed = InputFraming { frame: network.tokenizer.special_tokens(), max_tokens: network.plan.max_tokens() };
+        let mut vectors = inference::vectors(&model, &params, framed, &tokens)?;
+        drop(params);
+        // Of length 1 on average, as `embed` makes each: C means the same then for all encoders.
+        let square = vectors.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>() / vectors.nrows().max(1) as f64;
+        if !square.is_finite() || square == 0.0 {
+            return Err(Error::NotFinite(tr!(
+                "the encoder's vectors are zero or not finite: its weights cannot be used",
+                "エンコーダーのベクトルがゼロか有限でない数になります。この重みは使えません"
+            )));
+        }
+        let scale = 1.0 / square.sqrt();
+        vectors.mapv_inplace(|x| (f64::from(x) * scale) as f32);
+        let labels = [&data.train.labels[..], &data.valid.labels[..]].concat();
+        let class_weights = options.class_weights.as_ref().map(|weights| weights.for_data(data)).transpose()?;
+        let weights = data.combined_weights(class_weights.as_deref());
+        let rows = logistic::RegressionRows {
+            vectors: vectors.view(),
+            labels: &labels,
+            classes: data.labels.len(),
+            weights: weights.as_deref(),
+        };
+        let trained = data.train.len();
+        let splits = match data.valid.len() < MIN_VALID_ROWS {
+            true => splits(data, FOLDS, options.seed),
+            false => vec![[(0..trained).collect(), (trained..labels.len()).collect()]],
+        };
+        let chosen = LogisticRegression::select_c(&rows, &splits, stop)?;
+        let rows = logistic::RegressionRows {
+            vectors: vectors.view().split_at(Axis(0), trained).0,
+            labels: &labels[..trained],
+            weights: weights.as_deref().map(|weights| &weights[..trained]),
+            ..rows
+        };
+        let mut head = LogisticRegression::fit(&rows, chosen.c, stop)?;
+        head.weight *= scale * chosen.scale;
+        head.bias *= chosen.scale;
+        network.head = Some(head);
+        let judged = splits.into_iter().flat_map(|[_, judged]| judged).collect();
+        Ok(Some(RegressionCandidate { network, c: chosen.c, log_p: chosen.log_probabilities, validated_rows: judged }))
+    }
+
+    /// The log-probabilities in the order of the rows, where all were judged.
+    fn log_p_by_row(&self) -> LogP {
+        let mut all = vec![Vec::new(); self.validated_rows.len()];
+        self.validated_rows.iter().zip(&self.log_p).for_each(|(&row, log_p)| all[row].clone_from(log_p));
+        all
+    }
+
+    /// The share of rows that it gets right, and C.
+    fn figures(&self, labels: &[u32]) -> (f64, f64) {
+        let labels: Vec<u32> = self.validated_rows.iter().map(|&row| labels[row]).collect();
+        (accuracy(&self.log_p, &labels), self.c)
+    }
+}
+
+/// Chooses between the ways, and how the halves are joined, by cross-validation. None if validation rows can do it.
+pub(super) fn choose_by_cross_validation(
+    data: &TrainingData,
+    options: &TrainOptions,
+    stop: &AtomicBool,
+    observe: &mut dyn FnMut(TrainEvent<'_>),
+) -> Result<Option<SmallDataChoice>> {
+    if !needs_cross_validation(data) {
+        return Ok(None);
+    }
+    let merged = merge_validation(data);
+    let labels = &merged.train.labels;
+    let weights = options.class_weights.as_ref().map(|weights| weights.for_data(data)).transpose()?;
+    let ngrams = NgramCrossValidation::run(&merged, options, weights.as_deref(), stop, observe)?;
+    let candidate = RegressionCandidate::fit(&merged, options, stop, observe)?;
+    let is_decided = candidate.is_some() && options.freeze == Some(Freeze::All);
+    let steps = match is_decided {
+        true => None,
+        false => match NetworkCrossValidation::run(&merged, options, stop, observe) {
+            // Training on all rows comes to the same, and can say more about it.
+            Err(Error::NotFinite(_)) => return Ok(None),
+            steps => Some(steps?),
+        },
+    };
+    let taken = match (&candidate, &steps) {
+        (Some(candidate), Some(steps)) => better_method(&steps.log_p, &candidate.log_p_by_row(), labels),
+        (Some(_), None) => TrainingMethod::Regression,
+        (None, _) if options.from.is_some() => TrainingMethod::FineTuning,
+        (None, _) => TrainingMethod::Scratch,
+    };
+    let log_p = match (&candidate, &steps) {
+        (Some(candidate), _) if taken == TrainingMethod::Regression => candidate.log_p_by_row(),
+        (_, Some(steps)) => steps.log_p.clone(),
+        _ => Vec::new(),
+    };
+    let counts = merged.train.counted(weights.as_deref());
+    let (blend, are_both_used) =
+        fit_blend([&log_p, &ngrams.log_p], labels, counts.as_deref(), taken != TrainingMethod::Scratch);
+    let of_row = |(network, ngrams): (&Vec<f32>, &Vec<f32>)| blend.probabilities(network, Some(ngrams));
+    let probabilities: LogP = log_p.iter().zip(&ngrams.log_p).map(of_row).collect();
+    let logs: LogP = probabilities.iter().map(|row| row.iter().map(|p| p.max(1e-30).ln()).collect()).collect();
+    let predicted: Vec<u32> = probabilities.iter().map(|row| largest(row)).collect();
+    let (_, macro_f1) = quick_scores(labels, &predicted, data.labels.len());
+    let tree = data.hierarchy.as_ref();
+    let found = tree.is_none().then(|| DecisionRule::for_macro_f1(&probabilities, labels, data.labels.len()));
+    let decision = found.clone().filter(|_| options.optimize.is_some());
+    let caution = AbstentionCalibration::fit_classes(&probabilities, labels, &ngrams.known, (decision.as_ref(), tree));
+    let joint = BlendAndDecision { blend, caution, macro_f1_decision: found, decision };
+    let choice = MethodChoice {
+        method: taken,
+        ngrams: Some(accuracy(&ngrams.log_p, labels)),
+        steps: steps.as_ref().map(|steps| accuracy(&steps.log_p, labels)),
+        regression: candidate.as_ref().map(|candidate| candidate.figures(labels)),
+        rows: labels.len(),
+        folds: FOLDS,
+        epochs: steps.as_ref().map(|steps| steps.epochs).filter(|_| taken != TrainingMethod::Regression),
+        are_epochs_chosen: taken != TrainingMethod::Regression
+            && steps.as_ref().is_some_and(|steps| steps.are_epochs_chosen),
+        blend: Some(BlendSummary { blend, are_both_used, macro_f1, log_loss: mean_loss(&logs, labels, None) }),
+    };
+    let network = candidate.filter(|_| taken == TrainingMethod::Regression).map(|candidate| candidate.network);
+    Ok(Some(SmallDataChoice { choice, data: merged, blend: joint, c: ngrams.c, network }))
+}
+
+/// Of a fine-tuned network and a regression, each judged on all rows, the one to take: fine-tuning only if it is better by
+/// more than its standard error.
+fn better_method(steps: &LogP, regression: &LogP, labels: &[u32]) -> TrainingMethod {
+    let right = |log_p: &LogP| log_p.iter().zip(labels).map(|(row, &label)| largest(row) == label).collect::<Vec<_>>();
+    let difference = Difference::of(&right(steps), &right(regression));
+    let apart = (difference.first_only + difference.second_only) as f64;
+    let is_clear = difference.value() > apart.sqrt() / difference.rows.max(1) as f64;
+    if is_clear { TrainingMethod::FineTuning } else { TrainingMethod::Regression }
+}
+
+/// Takes the regression in place of the network that was trained by steps, if it is better on the validation rows.
+pub(super) fn choose_by_validation(
+    whole: TrainedEnsemble,
+    candidate: RegressionCandidate,
+    data: &TrainingData,
+    seed: u64,
+) -> Result<(TrainedEnsemble, MethodChoice)> {
+    let labels = &data.valid.labels;
+    let predictions = whole.classifier.predict(&data.valid.texts())?;
+    let steps: LogP = predictions.into_iter().map(|prediction| prediction.attention).collect();
+    let all = [&data.train.labels[..], labels].concat();
+    let (regression, c) = candidate.figures(&all);
+    let steps = accuracy(&steps, labels);
+    let taken = if regression > steps { TrainingMethod::Regression } else { TrainingMethod::FineTuning };
+    let choice = MethodChoice {
+        method: taken,
+        ngrams: None,
+        steps: Some(steps),
+        regression: Some((regression, c)),
+        rows: labels.len(),
+        folds: 1,
+        epochs: None,
+        are_epochs_chosen: false,
+        blend: None,
+    };
+    let whole =
+        if taken == TrainingMethod::Regression { whole.with_network(data, candidate.network, seed)? } else { whole };
+    Ok((whole, choice))
+}
+
+/// The choice of a regression that was asked for.
+pub(super) fn requested_regression(
+    candidate: RegressionCandidate,
+    data: &TrainingData,
+) -> (ClassifierNetwork, MethodChoice) {
+    let labels = [&data.train.labels[..], &data.valid.labels[..]].concat();
+    let folds = if data.valid.len() < MIN_VALID_ROWS { FOLDS } else { 1 };
+    let choice = MethodChoice {
+        method: TrainingMethod::Regression,
+        ngrams: None,
+        steps: None,
+        regression: Some(candidate.figures(&labels)),
+        rows: candidate.validated_rows.len(),
+        folds,
+        epochs: None,
+        are_epochs_chosen: false,
+        blend: None,
+    };
+    (candidate.network, choice)
+}
+
+fn accuracy(log_p: &LogP, labels: &[u32]) -> f64 {
+    let right = log_p.iter().zip(labels).filter(|(row, label)| largest(row) == **label).count();
+    right as f64 / labels.len().max(1) as f64
+}
+
+/// Returns the weights of the halves, and whether both are used. A pretrained network decides alone, and n-grams almost
+/// alone; the other half joins only if the loss falls clearly. `weights` say how much each row counts.
+fn fit_blend(
+    [network, ngrams]: [&LogP; 2],
+    labels: &[u32],
+    weights: Option<&[f32]>,
+    is_network_first: bool,
+) -> (Blend, bool) {
+    let both = Blend::fit(network, ngrams, labels, weights);
+    let share = if is_network_first { 1.0 } else { MIN_NETWORK_SHARE };
+    let of_row = |(a, n): (&Vec<f32>, &Vec<f32>)| -> Vec<f32> {
+        log_softmax(&a.iter().zip(n).map(|(a, n)| share * a + (1.0 - share) * n).collect::<Vec<_>>())
+    };
+    let first: LogP = network.iter().zip(ngrams).map(of_row).collect();
+    let scale = Blend::fit(&first, &[], labels, weights).attention;
+    let alone = Blend { attention: scale * share, ngrams: scale * (1.0 - share) };
+    let counts = |row: usize| weights.map_or(1.0, |weights| f64::from(weights[row]));
+    let gains: Vec<f64> = (0..labels.len())
+        .map(|row| {
+            let label = labels[row] as usize;
+            let p = |blend: &Blend| f64::from(blend.probabilities(&network[row], Some(&ngrams[row]))[label]).max(1e-30);
+            counts(row) * (p(&both) / p(&alone)).ln()
+        })
+        .collect();
+    let rows = gains.len().max(1) as f64;
+    let mean = gains.iter().sum::<f64>() / rows;
+    let variance = gains.iter().map(|gain| (gain - mean).powi(2)).sum::<f64>() / (rows - 1.0).max(1.0);
+    let is_clear = mean > MIN_STANDARD_ERRORS * (variance / rows).sqrt() && mean * rows > MIN_NATS;
+    if is_clear { (both, true) } else { (alone, false) }
+}
+
+/// Out-of-fold predictions of networks that take steps.
+struct NetworkCrossValidation {
+    epochs: u64,
+    /// True if the loss of held-out rows chose their number, and neither the caller nor the plan.
+    are_epochs_chosen: bool,
+    log_p: LogP,
+}
+
+impl NetworkCrossValidation {
+    /// Trains a network for each fold. Unless the caller says how many epochs, or the plan goes through all of them, the
+    /// epoch of the least loss is the last one.
+    fn run(
+        data: &TrainingData,
+        options: &TrainOptions,
+        stop: &AtomicBool,
+        observe: &mut dyn FnMut(TrainEvent<'_>),
+    ) -> Result<NetworkCrossValidation> {
+        let settings = ClassifierNetwork::new(data, options)?.plan.settings;
+        let may_stop = options.epochs.is_none() && settings.patience < settings.epochs;
+        let kept = if may_stop { settings.epochs as usize } else { 1 };
+        let mut by_epoch: Vec<LogP> = vec![vec![Vec::new(); data.train.len()]; kept];
+        let options = TrainOptions { epochs: Some(settings.epochs), crew: None, watch: None, ..options.clone() };
+        for (fold, [learned, judged]) in splits(data, NETWORK_FOLDS, options.seed).into_iter().enumerate() {
+            let of_fold = fold_data(data, &[learned, judged.clone(), Vec::new()]);
+            let network = ClassifierNetwork::new(&of_fold, &options)?;
+            let model = Classifier::new(network.plan.model.clone())?;
+            let task = ClassifierTask::new(&of_fold, &network, &model)?;
+            train_in_memory(&task, options.seed, stop, &mut |epoch, params| {
+                let (fold, of) = (fold + 1, settings.epochs);
+                let said = tr!(
+                    "fold {fold} of {NETWORK_FOLDS}: epoch {epoch} of {of}",
+                    "{fold}/{NETWORK_FOLDS}: エポック {epoch}/{of}"
+                );
+                observe(TrainEvent::Progress(topic_label("choice"), said));
+                if !may_stop && epoch < settings.epochs {
+                    return Ok(());
+                }
+                let place = if may_stop { epoch as usize - 1 } else { 0 };
+                let logits: Array2<f32> = task.held_out_logits(params)?;
+                let rows = parallel::map_indices(judged.len(), |row| log_softmax(&logits.row(row).to_vec()));
+                judged.iter().zip(rows).for_each(|(&row, log_p)| by_epoch[place][row] = log_p);
+                Ok(())
+            })?;
+        }
+        let labels = &data.train.labels;
+        let weights = data.train.weights.as_deref();
+        let losses: Vec<f64> = by_epoch.iter().map(|log_p| mean_loss(log_p, labels, weights)).collect();
+        let best = (0..losses.len()).fold(0, |best, place| if losses[place] < losses[best] { place } else { best });
+        let epochs = if may_stop { best as u64 + 1 } else { settings.epochs };
+        Ok(NetworkCrossValidation { epochs, are_epochs_chosen: may_stop, log_p: by_epoch.swap_remove(best) })
+    }
+}
+
+/// Trains in memory, without a log or checkpoints. `observe` is given the averaged weights after each epoch.
+fn train_in_memory(
+    task: &ClassifierTask<'_>,
+    seed: u64,
+    stop: &AtomicBool,
+    observe: &mut dyn FnMut(u64, &crate::params::Params<f32>) -> Result<()>,
+) -> Result<()> {
+    let settings = task.settings();
+    let mut state = TrainState::new(task.start(seed)?.0);
+    state.set_precision(settings.precision);
+    let mut parts = MicroBatchGradients::new(state.params.layout(), settings.parts);
+    let steps = task.batches(0, seed).len() as u64 * settings.epochs;
+    while state.epoch < settings.epochs {
+        let epoch = state.epoch;
+        for batch in task.batches(epoch, seed) {
+            if stop.load(Ordering::Relaxed) {
+                return Err(Error::Interrupted);
+            }
+            let step = state.step.saturating_add(1);
+            state.params.merge_low_rank();
+            let learn = |rows: &[usize], part: usize, grads: &mut _| {
+                task.train_step(&state.params, rows, StepContext { seed, epoch, step, micro_batch: part }, grads)
+            };
+            let loss = parts.train_step(&batch, learn)?.loss;
+            if !loss.is_finite() {
+                return Err(Error::NotFinite(tr!("the loss is {loss}", "損失が {loss} になりました")));
+            }
+            state.optimizer_step(parts.grads(), settings, steps)?;
+        }
+        state.epoch += 1;
+        observe(state.epoch, &state.average)?;
+    }
+    Ok(())
+}
+
+impl TrainingMethod {
+    /// The name in `metrics.json`.
+    fn name(self) -> &'static str {
+        match self {
+            TrainingMethod::Scratch => "from_scratch",
+            TrainingMethod::FineTuning => "fine_tuning",
+            TrainingMethod::Regression => "regression",
+        }
+    }
+}
+
+/// Says which way of training was taken and why, by what `metrics.json` holds. Returns `None` if there was no choice.
+#[must_use]
+pub fn choice_sentence(metrics: &Value) -> Option<String> {
+    MethodChoice::of_metrics(metrics).map(|choice| choice.sentence())
+}
+
+impl MethodChoice {
+    /// Reads the choice from what `metrics.json` holds.
+    fn of_metrics(metrics: &Value) -> Option<MethodChoice> {
+        let found = &metrics["choice"];
+        let ways = [TrainingMethod::Scratch, TrainingMethod::FineTuning, TrainingMethod::Regression];
+        let taken = ways.into_iter().find(|way| found["taken"] == way.name())?;
+        let share = |way: &str| found["accuracy"][way].as_f64();
+        let count = |of: &Value| of.as_u64().and_then(|count| usize::try_from(count).ok());
+        let blend: Option<Blend> = serde_json::from_value(metrics["blend"].clone()).ok();
+        let figure = |name: &str| metrics["valid"][name].as_f64().unwrap_or(f64::NAN);
+        let joined = blend.zip(found["both_halves"].as_bool()).map(|(blend, are_both_used)| BlendSummary {
+            blend,
+            are_both_used,
+            macro_f1: figure("macro_f1"),
+            log_loss: figure("log_loss"),
+        });
+        Some(MethodChoice {
+            method: taken,
+            ngrams: share("ngrams"),
+            steps: share("steps"),
+            regression: share("regression").map(|share| (share, found["c"].as_f64().unwrap_or(f64::NAN))),
+            rows: count(&found["rows"])?,
+            folds: count(&found["folds"]).unwrap_or(1),
+            epochs: found["epochs"].as_u64(),
+            are_epochs_chosen: !found["epochs"].is_null(),
+            blend: joined,
+        })
+    }
+
+    /// Passes of the network, where it was cross-validated.
+    pub(super) fn epochs(&self) -> Option<u64> {
+        self.epochs
+    }
+
+    /// Says which way was taken, and why.
+    pub(super) fn sentence(&self) -> String {
+        let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+        let how = match self.folds {
+            1 => tr!("by {} validation rows", "検証データ {} 行で選択", self.rows),
+            folds => {
+                tr!("by {folds}-fold cross-validation over {} rows", "{} 行の {folds} 分割交差検証で選択", self.rows)
+            }
+        };
+        let ways = [
+            (
+                lang()
+                    .pick("logistic regression on the encoder's vectors", "エンコーダーのベクトルのロジスティック回帰"),
+                self.regression.map(|found| found.0),
+            ),
+            (
+                match self.method {
+                    TrainingMethod::Scratch => lang().pick("network", "ネットワーク"),
+                    _ => lang().pick("fine-tuning", "ファインチューニング"),
+                },
+                self.steps,
+            ),
+            (lang().pick("n-grams", "n-gram"), self.ngrams),
+        ];
+        let figures = ways.iter().filter_map(|(name, share)| Some(format!("{name} {}", percent((*share)?))));
+        let figures = figures.collect::<Vec<_>>().join(lang().pick(", ", "、"));
+        let way = match self.method {
+            TrainingMethod::Scratch => lang().pick("the network is used", "ネットワークを使います"),
+            TrainingMethod::FineTuning => lang().pick("fine-tuning is taken", "ファインチューニングを採用しました"),
+            TrainingMethod::Regression => lang().pick("the regression is taken", "回帰を採用しました"),
+        };
+        let taken = match self.blend {
+            Some(BlendSummary { blend: Blend { attention: 0.0, .. }, .. }) => {
+                lang().pick("the n-grams decide alone", "n-gram だけで判断します").to_owned()
+            }
+            Some(BlendSummary { are_both_used: false, .. }) if self.method == TrainingMethod::Scratch => {
+                lang().pick("the n-grams decide almost alone", "ほぼ n-gram だけで判断します").to_owned()
+            }
+            Some(BlendSummary { are_both_used: true, blend: Blend { ngrams, .. }, .. }) if ngrams > 0.0 => {
+                tr!("{way} together with the n-grams", "{way}。n-gram も併用します")
+            }
+            _ => way.to_owned(),
+        };
+        tr!("{taken}, {how}: {figures}", "{taken}（{how}: {figures}）")
+    }
+
+    /// The macro-F1 and the mean loss of rows that had no part in the weights, where cross-validation joined the halves.
+    pub(super) fn held_out(&self) -> Option<Value> {
+        self.blend.map(|joined| json!({ "macro_f1": joined.macro_f1, "log_loss": joined.log_loss }))
+    }
+
+    /// The section of the model card.
+    pub(super) fn section(&self) -> String {
+        tr!("\n## Choice\n\n{}.\n", "\n## 選択\n\n{}。\n", self.sentence())
+    }
+
+    /// What `metrics.json` holds of it.
+    pub(super) fn to_json(&self) -> Value {
+        json!({
+            "taken": self.method.name(),
+            "rows": self.rows,
+            "folds": (self.folds > 1).then_some(self.folds),
+            "accuracy": {
+                "ngrams": self.ngrams,
+                "steps": self.steps,
+                "regression": self.regression.map(|found| found.0),
+            },
+            "c": self.regression.map(|found| found.1),
+            "epochs": self.epochs.filter(|_| self.are_epochs_chosen),
+            "both_halves": self.blend.map(|joined| joined.are_both_used),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use chumoku_kernels::Philox;
+
+    /// Log-probabilities of three classes: rows of which `is_right` says so lean to their label, the others to the next class.
+    fn leaning(labels: &[u32], is_right: impl Fn(usize) -> bool) -> LogP {
+        let of_row = |(row, &label): (usize, &u32)| {
+            let class = if is_right(row) { label } else { (label + 1) % 3 };
+            log_softmax(&[0, 1, 2].map(|k| if k == class { 1.0 } else { 0.0 }))
+        };
+        labels.iter().enumerate().map(of_row).collect()
+    }
+
+    #[test]
+    fn fine_tuning_must_be_clearly_better_than_the_regression() {
+        let labels: Vec<u32> = (0..100).map(|row| row % 3).collect();
+        let regression = leaning(&labels, |row| row % 10 < 6);
+        let better = |share: usize| better_method(&leaning(&labels, |row| row % 10 < share), &regression, &labels);
+        assert_eq!(
+            [5, 6, 7, 9].map(better),
+            [
+                TrainingMethod::Regression,
+                TrainingMethod::Regression,
+                TrainingMethod::FineTuning,
+                TrainingMethod::FineTuning
+            ]
+        );
+        // Right on other rows, and on one more in all: that is chance.
+        let others = leaning(&labels, |row| row % 10 >= 4 || row == 0);
+        assert_eq!(super::better_method(&others, &regression, &labels), TrainingMethod::Regression);
+    }
+
+    #[test]
+    fn a_half_joins_the_other_only_if_the_loss_falls_clearly() {
+        let labels: Vec<u32> = (0..90).map(|row| row % 3).collect();
+        let random = Philox::new(5, 1);
+        let noise: LogP = (0..90).map(|row| log_softmax(&[0, 1, 2].map(|k| random.normal(8 * row + k)))).collect();
+        let right = leaning(&labels, |row| row % 10 != 0);
+        let (of_ngrams, are_both_used) = fit_blend([&noise, &right], &labels, None, false);
+        assert!(!are_both_used && of_ngrams.attention < 0.12 * of_ngrams.ngrams, "{of_ngrams:?}");
+        let (of_network, are_both_used) = fit_blend([&right, &noise], &labels, None, true);
+        assert!(!are_both_used && of_network.ngrams == 0.0 && of_network.attention > 0.5, "{of_network:?}");
+        // Each knows half of the rows, and says nothing of the others.
+        let half = |odd: bool| -> LogP {
+            let says = |row: usize| if (row % 2 == 1) == odd { 2.0 } else { 0.0 };
+            let of_row = |(row, &label): (usize, &u32)| {
+                log_softmax(&[0, 1, 2].map(|k| if k == label { says(row) } else { 0.0 }))
+            };
+            labels.iter().enumerate().map(of_row).collect()
+        };
+        for first in [false, true] {
+            let (both, are_both_used) = fit_blend([&half(false), &half(true)], &labels, None, first);
+            assert!(are_both_used && both.attention > 0.5 && both.ngrams > 0.5, "{both:?}");
+        }
+    }
+}

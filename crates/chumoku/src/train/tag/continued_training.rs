@@ -1,0 +1,216 @@
+//! A tagger that is trained further: its old rows beside new ones, and what became of both.
+
+use super::TaggerData;
+use crate::data::{Span, SpanDataset, SpanExample, SpanUnit};
+use crate::scoring::{Parts, SpanScores, ratio_gain};
+use crate::text_tagger::TextTagger;
+use crate::train::base_model::BaseSnapshot;
+use crate::train::comparison::{ModelChange, ModelComparison, comparison_report};
+use crate::train::continued_training::{
+    duplicate_rows_note, is_new_row, no_new_rows_error, trained_sources, untrained_labels_note,
+};
+use crate::train::replay::{ReplayData, new_rows};
+use crate::train::{BaseModel, NEW_TEST, NEW_VALID, OLD_TEST, OLD_VALID, SourceData};
+use crate::{Error, Result, tr};
+use serde_json::Value;
+use std::collections::HashSet;
+use std::path::Path;
+
+/// What data has beside its parts where a tagger is trained further on it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ContinuedTaggerData {
+    /// Whether the old rows are learnt again.
+    pub replays: bool,
+    /// Rows on which the tagger is held against what it was, with their [names](super::super::OLD_TEST).
+    pub compared: Vec<(&'static str, Vec<SpanExample>)>,
+    /// The tagger that is trained further.
+    pub(super) base: BaseSnapshot,
+}
+
+impl ReplayData for TaggerData {
+    type File = SpanDataset;
+
+    fn path(file: &SpanDataset) -> &Path {
+        &file.path
+    }
+
+    fn texts(file: &SpanDataset) -> Vec<&str> {
+        file.examples.iter().map(|row| row.text.as_str()).collect()
+    }
+
+    fn again(known: &BaseModel, before: Option<&Self>, file: SourceData<SpanDataset>) -> Result<Self> {
+        TaggerData::further(known, before, file, true)
+    }
+
+    fn further(known: &BaseModel, old: Option<&Self>, new: SourceData<SpanDataset>, replays: bool) -> Result<Self> {
+        let SourceData { source, train, valid, test } = new;
+        let (unit, each_word) = known.spans.unwrap_or((SpanUnit::Words, false));
+        if train.has_word_labels != each_word {
+            let path = train.path.display();
+            return Err(Error::Setting(match each_word {
+                true => tr!(
+                    "{path}: expected a label for each word, as the rows have that the tagger was trained on, found words without; label them \
+                     all, or train anew on the old and the new rows together",
+                    "{path}: モデルの学習データと同じく、すべての単語にラベルが必要ですが、ない単語があります。すべてに付けるか、元のデータと新しい\
+                     データを合わせて学習し直してください"
+                ),
+                false => tr!(
+                    "{path}: expected spans among other words, as the rows have that the tagger was trained on, found a label for each word; \
+                     leave the label of words outside of spans out (O), or train anew on the old and the new rows together",
+                    "{path}: モデルの学習データと同じくスパンだけのラベルが必要ですが、すべての単語にラベルがあります。スパンの外は O にするか、\
+                     元のデータと新しいデータを合わせて学習し直してください"
+                ),
+            }));
+        }
+        let mut labels = known.labels.clone();
+        labels.extend(train.kinds().into_keys().map(str::to_owned));
+        labels.extend(old.iter().flat_map(|old| old.labels.iter().cloned()));
+        labels.sort();
+        labels.dedup();
+        let parts = TaggerData::split_files(&train, [valid.as_ref(), test.as_ref()], labels)?;
+        let none = Vec::new();
+        let of_old = [0, 1, 2].map(|part| old.map_or(&none, |old| [&old.train, &old.valid, &old.test][part]));
+        let found = [parts.train, parts.valid, parts.test];
+        let rows: usize = found.iter().map(Vec::len).sum();
+        fn answers(rows: &[SpanExample]) -> Vec<(&str, &Vec<Span>)> {
+            rows.iter().map(|row| (row.text.as_str(), &row.spans)).collect()
+        }
+        let kept = is_new_row(of_old.map(|rows| answers(rows)), found.each_ref().map(|rows| answers(rows)));
+        let mut kept = kept.into_iter();
+        let [new_train, new_valid, new_test] = found.map(|rows| {
+            let is_kept = kept.next().unwrap_or_default();
+            rows.into_iter().zip(is_kept).filter(|(_, kept)| *kept).map(|(row, _)| row).collect::<Vec<_>>()
+        });
+        let mut notes = parts.notes;
+        notes.extend(duplicate_rows_note(rows - new_train.len() - new_valid.len() - new_test.len()));
+        if new_train.is_empty() {
+            return Err(no_new_rows_error(&train.path));
+        }
+        let [old_train, old_valid, old_test] = of_old.map(|rows| rows.clone());
+        let mut compared = vec![
+            (OLD_VALID, old_valid.clone()),
+            (OLD_TEST, old_test.clone()),
+            (NEW_VALID, new_valid.clone()),
+            (NEW_TEST, new_test.clone()),
+        ];
+        compared.retain(|(_, rows)| !rows.is_empty());
+        let sources = trained_sources(source, old.map(|old| &old.sources[..]).filter(|_| replays));
+        let [train, valid, test] = match replays {
+            false => [new_train, new_valid, new_test],
+            true => [[old_train, new_train], [old_valid, new_valid], [old_test, new_test]].map(|both| both.concat()),
+        };
+        let kinds: HashSet<&str> = train.iter().flat_map(|row| &row.spans).map(|span| span.label.as_str()).collect();
+        let is_learnt: Vec<bool> = parts.labels.iter().map(|label| kinds.contains(label.as_str())).collect();
+        notes.extend(untrained_labels_note(&parts.labels, &is_learnt));
+        let further = Some(ContinuedTaggerData { replays, compared, base: known.snapshot() });
+        Ok(TaggerData { labels: parts.labels, each_word, unit, train, valid, test, notes, sources, further })
+    }
+
+    fn num_rows(&self) -> usize {
+        self.train.len() + self.valid.len() + self.test.len()
+    }
+
+    fn labels(&self) -> &[String] {
+        &self.labels
+    }
+
+    fn sha256(&self) -> String {
+        self.fingerprint()
+    }
+
+    fn new_held_out(&self) -> Vec<&str> {
+        let compared = self.further.iter().flat_map(|further| new_rows(&further.compared));
+        compared.flatten().map(|row| row.text.as_str()).collect()
+    }
+
+    fn notes(&mut self) -> &mut Vec<String> {
+        &mut self.notes
+    }
+}
+
+/// The old tagger's spans beside the new one's, on test rows: from validation rows the random field learns once all is chosen.
+pub(super) fn compare_taggers(
+    data: &TaggerData,
+    [before, after]: [&TextTagger; 2],
+    seed: u64,
+) -> Result<Option<(Value, String)>> {
+    let Some(further) = &data.further else { return Ok(None) };
+    let is_added = |span: &Span| !before.labels().contains(&span.label);
+    let mut found = Vec::new();
+    for (rows_of, rows) in &further.compared {
+        if matches!(*rows_of, OLD_VALID | NEW_VALID) {
+            continue;
+        }
+        let spans_of = |tagger: &TextTagger| -> Result<Vec<Vec<Span>>> {
+            let found = tagger.predict_rows(rows)?;
+            Ok(found.into_iter().map(|spans| spans.into_iter().map(|span| span.span).collect()).collect())
+        };
+        let [was, is] = [spans_of(before)?, spans_of(after)?];
+        let compared = compare_spans(rows, [&was, &is], &is_added, seed);
+        found.push(ModelChange { rows_of, rows: rows.len(), compared });
+    }
+    Ok(Some(comparison_report(&found, "span_f1", further.replays)))
+}
+
+/// What was marked in rows before and after; `is_added` says which spans are of kinds that the old tagger did not know.
+fn compare_spans(
+    rows: &[SpanExample],
+    [was, is]: [&[Vec<Span>]; 2],
+    is_added: &dyn Fn(&Span) -> bool,
+    seed: u64,
+) -> ModelComparison {
+    let worth = |told: &[Vec<Span>]| {
+        let pairs = rows.iter().map(|row| &row.spans[..]).zip(told.iter().map(Vec::as_slice));
+        let all = SpanScores::of(pairs, seed).all;
+        [("span_f1", all.f1), ("precision", all.precision), ("recall", all.recall)].into_iter().collect()
+    };
+    let part = |told: &[Span], truth: &[Span]| {
+        let right = told.iter().filter(|span| truth.contains(span)).count();
+        [2.0 * right as f64, (told.len() + truth.len()) as f64]
+    };
+    let all = is.iter().zip(was).zip(rows);
+    let parts: Vec<Parts> = all.map(|((is, was), row)| [part(is, &row.spans), part(was, &row.spans)]).collect();
+    let texts: Vec<&str> = rows.iter().map(|row| row.text.as_str()).collect();
+    let (gain, interval) = ratio_gain(&parts, &texts, seed);
+    let is_taken = |(is, row): &(&Vec<Span>, &SpanExample)| is.iter().any(is_added) && !row.spans.iter().any(is_added);
+    let taken_for_new = is.iter().zip(rows).filter(is_taken).count();
+    ModelComparison { before: worth(was), after: worth(is), gain, interval, slack: 0.0, taken_for_new }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(start: usize, end: usize, label: &str) -> Span {
+        Span { start, end, label: label.to_owned() }
+    }
+
+    fn row(text: &str, spans: Vec<Span>) -> SpanExample {
+        SpanExample { text: text.to_owned(), words: Vec::new(), spans, line: 0 }
+    }
+
+    #[test]
+    fn old_spans_that_become_new_ones_are_counted() {
+        let rows = [
+            row("Anna waits", vec![span(0, 4, "person")]),
+            row("Oslo is far", vec![span(0, 4, "place")]),
+            row("a book", vec![span(2, 6, "thing")]),
+            row("nothing", vec![]),
+        ];
+        let was = [vec![span(0, 4, "person")], vec![span(0, 4, "place")], vec![], vec![]];
+        let is = [
+            vec![span(0, 4, "person")],
+            vec![span(0, 4, "thing")],
+            vec![span(2, 6, "thing")],
+            vec![span(0, 7, "thing")],
+        ];
+        let found = compare_spans(&rows, [&was, &is], &|span| span.label == "thing", 1);
+        // The town and what was nothing; the book is new in truth.
+        assert_eq!(found.taken_for_new, 2);
+        let share = |worth: &crate::train::comparison::Figures, name: &str| worth[name];
+        assert_eq!((share(&found.before, "precision"), share(&found.before, "recall")), (1.0, 2.0 / 3.0));
+        assert_eq!((share(&found.after, "precision"), share(&found.after, "recall")), (0.5, 2.0 / 3.0));
+        assert!((found.gain - (4.0 / 7.0 - 0.8)).abs() < 1e-12, "{found:?}");
+    }
+}

@@ -1,0 +1,456 @@
+//! Rows with their labels as class numbers, in three parts.
+
+use super::base_model::BaseSnapshot;
+use super::data_source::DataSource;
+use super::row_weights;
+use crate::data::{
+    self, Dataset, Example, LabelConflicts, MultiLabelDataset, MultiLabelExample, ScoreDataset, ScoreExample,
+    SourceLocation,
+};
+use crate::decision_rule::Optimize;
+use crate::feature_columns::FeatureColumn;
+use crate::hierarchy::Hierarchy;
+use crate::lang::lang;
+use crate::lang::wording::{format_count, list_names};
+use crate::ngram::NgramTarget;
+use crate::number::{NumberLabel, NumberScale};
+use crate::scoring::{Rows, picked};
+use crate::{pair, tr};
+use chumoku_text::feature_columns;
+use sha2::{Digest, Sha256};
+use std::collections::{HashMap, HashSet};
+
+/// What a model is trained, chosen and tested on.
+#[derive(Clone, Debug)]
+pub struct TrainingData<A = u32> {
+    /// The classes or labels, sorted; answers are indices into this. Of numbers, the thresholds, "> 1.5", rising.
+    pub labels: Vec<String>,
+    /// Of numbers, their scale; empty otherwise.
+    pub scale: NumberScale,
+    /// What stands beside the texts, in the order in which rows have their values.
+    pub columns: Vec<FeatureColumn>,
+    /// To learn from.
+    pub train: Rows<A>,
+    /// To choose by.
+    pub valid: Rows<A>,
+    /// To report.
+    pub test: Rows<A>,
+    /// What the reader of the report should know: where the parts come from, what was odd.
+    pub notes: Vec<String>,
+    /// The tree that classes stand in, if they do.
+    pub hierarchy: Option<Hierarchy>,
+    /// The files that the rows are of, one after the other; none if they cannot be read again.
+    pub sources: Vec<DataSource>,
+    /// Where a model is trained further, what it is compared on.
+    pub further: Option<ContinuedData<A>>,
+}
+
+/// What data has beside its parts where a model is trained further on it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ContinuedData<A = u32> {
+    /// Whether the old rows are learnt again.
+    pub replays: bool,
+    /// Rows on which the model is held against what it was, with their [names](super::OLD_TEST).
+    pub compared: Vec<(&'static str, Rows<A>)>,
+    /// The model that is trained further.
+    pub(super) base: BaseSnapshot,
+}
+
+impl<A> Default for TrainingData<A> {
+    fn default() -> Self {
+        let [train, valid, test] = std::array::from_fn(|_| Rows::default());
+        TrainingData {
+            labels: Vec::new(),
+            scale: NumberScale::default(),
+            columns: Vec::new(),
+            train,
+            valid,
+            test,
+            notes: Vec::new(),
+            hierarchy: None,
+            sources: Vec::new(),
+            further: None,
+        }
+    }
+}
+
+impl<A> TrainingData<A> {
+    /// Whether the texts are [pairs](crate::pair).
+    pub fn reads_pairs(&self) -> bool {
+        !self.train.texts.is_empty() && self.train.texts.iter().all(|text| pair::split(text).is_some())
+    }
+
+    /// The same data, if its parts are of one kind.
+    ///
+    /// # Errors
+    /// If some parts are pairs, and others single texts.
+    pub(super) fn check_pairs(self) -> crate::Result<Self> {
+        let reads_pairs = self.reads_pairs();
+        let kind = |is_pair: bool| match is_pair {
+            true => lang().pick("two texts a row", "各行に 2 つのテキスト"),
+            false => lang().pick("one text a row", "各行に 1 つのテキスト"),
+        };
+        let names = [tr!("validation", "検証"), tr!("test", "テスト")];
+        for (name, rows) in names.into_iter().zip([&self.valid, &self.test]) {
+            if rows.texts.iter().any(|text| pair::split(text).is_some() != reads_pairs) {
+                let [wanted, found] = [kind(reads_pairs), kind(!reads_pairs)];
+                return Err(crate::Error::Setting(tr!(
+                    "{name} rows: expected {wanted}, as the training rows have, found {found}; name the columns with --text",
+                    "{name}データ: 学習データと同じく{wanted}が必要ですが、{found}です。列を --text で指定してください"
+                )));
+            }
+        }
+        Ok(self)
+    }
+}
+
+/// The share of rows held out for validation, and for testing.
+const HELD_OUT: f64 = 0.1;
+
+/// Says which classes have no row to test on, if others have.
+fn untested_classes_note(test: &Rows, labels: &[String]) -> Option<String> {
+    let tested: HashSet<u32> = test.labels.iter().copied().collect();
+    let missing: Vec<&String> =
+        labels.iter().zip(0..).filter(|(_, class)| !tested.contains(class)).map(|(label, _)| label).collect();
+    if missing.is_empty() || tested.is_empty() {
+        return None;
+    }
+    let (n, all, names) = (missing.len(), labels.len(), list_names(&missing));
+    Some(tr!(
+        "{n} of {all} classes have no row to test on (rare ones are for training only): {names}",
+        "{all} クラスのうち {n} クラスにはテスト用の行がありません (まれなクラスは学習だけに使います): {names}"
+    ))
+}
+
+/// Says which texts come with several labels or numbers; `one` is what each should have.
+fn conflict_notes(found: &LabelConflicts, one: &str) -> Vec<String> {
+    if found.texts == 0 {
+        return Vec::new();
+    }
+    let example = found.examples.first().map(|(text, labels)| {
+        let text: String = pair::display(text).chars().take(40).collect();
+        let labels = labels.join(lang().pick(" and ", "、"));
+        tr!(", e.g. “{text}” as {labels}", "（例: “{text}” に {labels}）")
+    });
+    let (texts, rows, example) = (found.texts, found.rows, example.unwrap_or_default());
+    let counted = format_count(texts as u64, "text");
+    vec![tr!(
+        "{counted} ({rows} rows) with more than one {one}{example}",
+        "{texts} 個のテキスト（{rows} 行）に複数の{one}があります{example}"
+    )]
+}
+
+/// Returns the place of a row.
+type RowPlace<'a> = Box<dyn Fn(usize) -> SourceLocation + 'a>;
+
+fn boxed<'a>(place: impl Fn(usize) -> SourceLocation + 'a) -> RowPlace<'a> {
+    Box::new(place)
+}
+
+/// Says which validation and test rows have a text that is in the training file too.
+fn shared_text_notes(
+    train: &[Example],
+    place: impl Fn(usize) -> SourceLocation,
+    others: [Option<(Vec<Example>, RowPlace<'_>)>; 2],
+) -> Vec<String> {
+    let names = [tr!("validation", "検証"), tr!("test", "テスト")];
+    let of_file = |(name, other): (String, Option<(Vec<Example>, RowPlace<'_>)>)| {
+        let (other, place_of_other) = other?;
+        let shared = data::shared_texts(train, &other);
+        let example = shared.examples.first().map(|shared| {
+            let text: String = pair::display(&shared.text).chars().take(40).collect();
+            let (a, b) = (place(shared.rows[0]), place_of_other(shared.rows[1]));
+            tr!(", e.g. “{text}” ({a} and {b})", "（例: “{text}”、{a} と {b}）")
+        });
+        let (n, of, example) = (shared.count, other.len(), example.unwrap_or_default());
+        (n > 0).then(|| {
+            tr!(
+                "warning: {n} of {of} {name} rows have a text that is also in the training file{example}: their score \
+                 says nothing about new texts",
+                "警告: {name}データの {of} 行のうち {n} 行は、テキストが学習ファイルにもあります{example}。その評価値からは、\
+                 新しいテキストについて何も分かりません"
+            )
+        })
+    };
+    names.into_iter().zip(others).filter_map(of_file).collect()
+}
+
+impl TrainingData {
+    /// Parts of the files given: validation and test rows are split off the training file where they have no file of
+    /// their own.
+    ///
+    /// The split depends on the texts alone, not on the seed, so runs with different seeds compare.
+    ///
+    /// # Errors
+    /// If there are too few rows or classes, or a label occurs only in a validation or test file.
+    pub fn new(train: &Dataset, valid: Option<&Dataset>, test: Option<&Dataset>) -> crate::Result<TrainingData> {
+        train.check_trainable()?;
+        let mut labels = train.labels();
+        labels.sort();
+        let mut data = TrainingData::split_files(train, [valid, test], labels)?;
+        data.notes.extend(untested_classes_note(&data.test, &data.labels));
+        let place_of = |column: usize, cell: &str| {
+            let has = |example: &Example| feature_columns::values(&example.text).nth(column) == Some(cell);
+            train.examples.iter().position(has).map(|row| train.location(row))
+        };
+        data.with_columns(&train.features, &place_of)
+    }
+
+    /// The same with these classes, which are all there are.
+    pub(super) fn split_files(
+        train: &Dataset,
+        [valid, test]: [Option<&Dataset>; 2],
+        labels: Vec<String>,
+    ) -> crate::Result<TrainingData> {
+        for other in [valid, test].into_iter().flatten() {
+            other.check_known_labels(&labels)?;
+        }
+        let share = |given: Option<&Dataset>| if given.is_some() { 0.0 } else { HELD_OUT };
+        let split = data::split(&train.examples, 0, share(valid), share(test));
+        let part = |rows: &[usize]| Rows {
+            weights: picked(train.weights.as_deref(), rows),
+            ..Rows::of(rows.iter().map(|&row| &train.examples[row]), &labels)
+        };
+        let own = |given: Option<&Dataset>, rows: &[usize]| match given {
+            Some(dataset) => Rows::of(&dataset.examples, &labels),
+            None => part(rows),
+        };
+        let one = lang().pick("label", "ラベル");
+        let mut notes = conflict_notes(&split.conflicts, one);
+        let others =
+            [valid, test].map(|given| given.map(|data| (data.examples.clone(), boxed(move |row| data.location(row)))));
+        notes.extend(row_weights::weights_note(train.weights.as_deref()));
+        notes.extend(shared_text_notes(&train.examples, |row| train.location(row), others));
+        let data = TrainingData {
+            train: part(&split.train),
+            valid: own(valid, &split.valid),
+            test: own(test, &split.test),
+            labels,
+            notes,
+            ..TrainingData::default()
+        };
+        data.check_pairs()
+    }
+}
+
+impl TrainingData {
+    /// Checks that answers can be chosen for this figure, if one is asked for.
+    ///
+    /// # Errors
+    /// If classes stand in a tree, or there are no validation rows to choose by.
+    pub fn check_optimize(&self, optimize: Option<Optimize>) -> crate::Result<()> {
+        let problem = match optimize {
+            None => return Ok(()),
+            Some(_) if self.hierarchy.is_some() => tr!(
+                "--optimize: answers of classes that stand in a tree go by its levels; leave it out, or give --hierarchy none",
+                "--optimize: 階層をなすクラスの答えは段ごとに決まります。指定を外すか、--hierarchy none を指定してください"
+            ),
+            Some(_) if self.valid.is_empty() => tr!(
+                "--optimize: expected validation rows to choose by, found none; leave it out, or give more rows or --valid",
+                "--optimize: 選ぶための検証データがありません。指定を外すか、行を増やすか、--valid を指定してください"
+            ),
+            Some(_) => return Ok(()),
+        };
+        Err(crate::Error::Setting(problem))
+    }
+}
+
+impl TrainingData<Vec<u32>> {
+    /// Parts of the files given, as [`TrainingData::new`] makes them. Rows are divided by their rarest label, so that each label has
+    /// rows in all parts where it has enough.
+    ///
+    /// # Errors
+    /// If there are too few rows or labels, or a label occurs only in a validation or test file.
+    pub fn from_label_sets(
+        train: &MultiLabelDataset,
+        valid: Option<&MultiLabelDataset>,
+        test: Option<&MultiLabelDataset>,
+    ) -> crate::Result<TrainingData<Vec<u32>>> {
+        train.check_trainable()?;
+        let data = TrainingData::split_label_sets(train, [valid, test], train.labels())?;
+        let place_of = |column: usize, cell: &str| {
+            let has = |example: &MultiLabelExample| feature_columns::values(&example.text).nth(column) == Some(cell);
+            train.examples.iter().position(has).map(|row| train.location(row))
+        };
+        data.with_columns(&train.features, &place_of)
+    }
+
+    /// The same with these labels, which are all there are, and without columns beside the texts.
+    pub(super) fn split_label_sets(
+        train: &MultiLabelDataset,
+        [valid, test]: [Option<&MultiLabelDataset>; 2],
+        labels: Vec<String>,
+    ) -> crate::Result<TrainingData<Vec<u32>>> {
+        for other in [valid, test].into_iter().flatten() {
+            other.check_known_labels(&labels)?;
+        }
+        let mut counts: HashMap<&str, usize> = HashMap::new();
+        let all = train.examples.iter().flat_map(|example| &example.labels);
+        all.for_each(|label| *counts.entry(label.as_str()).or_default() += 1);
+        let rarest = |example: &MultiLabelExample| {
+            let by_count = example.labels.iter().min_by_key(|label| (counts[label.as_str()], label.as_str()));
+            by_count.cloned().unwrap_or_default()
+        };
+        let as_one = |example: &MultiLabelExample| Example {
+            text: example.text.clone(),
+            label: rarest(example),
+            line: example.line,
+        };
+        let rows: Vec<Example> = train.examples.iter().map(as_one).collect();
+        let share = |given: Option<&MultiLabelDataset>| if given.is_some() { 0.0 } else { HELD_OUT };
+        let split = data::split(&rows, 0, share(valid), share(test));
+        let part = |rows: &[usize]| Rows {
+            weights: picked(train.weights.as_deref(), rows),
+            ..Rows::of_sets(rows.iter().map(|&row| &train.examples[row]), &labels)
+        };
+        let own = |given: Option<&MultiLabelDataset>, rows: &[usize]| match given {
+            Some(sets) => Rows::of_sets(&sets.examples, &labels),
+            None => part(rows),
+        };
+        let plain = |example: &MultiLabelExample| Example {
+            text: example.text.clone(),
+            label: example.labels.join("|"),
+            line: example.line,
+        };
+        let of_file = |sets: &MultiLabelDataset| sets.examples.iter().map(plain).collect();
+        let others = [valid, test].map(|given| given.map(|sets| (of_file(sets), boxed(move |row| sets.location(row)))));
+        let mut notes = shared_text_notes(&rows, |row| train.location(row), others);
+        notes.extend(row_weights::weights_note(train.weights.as_deref()));
+        let (train, valid, test) = (part(&split.train), own(valid, &split.valid), own(test, &split.test));
+        TrainingData { labels, train, valid, test, notes, ..TrainingData::default() }.check_pairs()
+    }
+}
+
+impl TrainingData<NumberLabel> {
+    /// Parts of the files given, as [`TrainingData::new`] makes them, each with small and large numbers alike. The scale is that of the
+    /// training rows.
+    ///
+    /// # Errors
+    /// If there are too few rows or different numbers.
+    pub fn from_scores(
+        train: &ScoreDataset,
+        valid: Option<&ScoreDataset>,
+        test: Option<&ScoreDataset>,
+    ) -> crate::Result<TrainingData<NumberLabel>> {
+        train.check_trainable()?;
+        let data = TrainingData::split_scores(train, [valid, test])?;
+        let place_of = |column: usize, cell: &str| {
+            let has = |example: &ScoreExample| feature_columns::values(&example.text).nth(column) == Some(cell);
+            train.examples.iter().position(has).map(|row| train.location(row))
+        };
+        data.with_columns(&train.features, &place_of)
+    }
+
+    /// The same without columns beside the texts.
+    pub(super) fn split_scores(
+        train: &ScoreDataset,
+        [valid, test]: [Option<&ScoreDataset>; 2],
+    ) -> crate::Result<TrainingData<NumberLabel>> {
+        if let Some(other) = [valid, test].into_iter().flatten().find(|other| !other.has_same_number_format(train)) {
+            let [path, train] = [&other.path, &train.path].map(|path| path.display());
+            return Err(crate::Error::Setting(tr!(
+                "{path}: expected numbers written as in {train}, found others, such as 7/10 beside 4/5; write them alike",
+                "{path}: {train} と同じ書き方の数値が必要ですが、違います（4/5 に対する 7/10 など）。書き方をそろえてください"
+            )));
+        }
+        let numbers = |rows: &mut dyn Iterator<Item = &ScoreExample>| rows.map(|row| row.score).collect::<Vec<f64>>();
+        let rough = NumberScale::fit(&numbers(&mut train.examples.iter()));
+        let with =
+            |example: &ScoreExample, label: String| Example { text: example.text.clone(), label, line: example.line };
+        let by_bin = |example: &ScoreExample| with(example, rough.bin(example.score).to_string());
+        let rows: Vec<Example> = train.examples.iter().map(by_bin).collect();
+        let plain = |data: &ScoreDataset| -> Vec<Example> {
+            data.examples.iter().map(|example| with(example, example.score.to_string())).collect()
+        };
+        let numbered = plain(train);
+        let one = lang().pick("number", "数値");
+        let mut notes = conflict_notes(&data::split(&numbered, 0, 0.0, 0.0).conflicts, one);
+        let others = [valid, test].map(|given| given.map(|data| (plain(data), boxed(move |row| data.location(row)))));
+        notes.extend(row_weights::weights_note(train.weights.as_deref()));
+        notes.extend(shared_text_notes(&numbered, |row| train.location(row), others));
+        let share = |given: Option<&ScoreDataset>| if given.is_some() { 0.0 } else { HELD_OUT };
+        let split = data::split(&rows, 0, share(valid), share(test));
+        let scale = NumberScale::fit(&numbers(&mut split.train.iter().map(|&row| &train.examples[row])));
+        let part = |rows: &[usize]| Rows {
+            weights: picked(train.weights.as_deref(), rows),
+            ..Rows::of_scores(rows.iter().map(|&row| &train.examples[row]), &scale)
+        };
+        let own = |given: Option<&ScoreDataset>, rows: &[usize]| match given {
+            Some(scores) => Rows::of_scores(&scores.examples, &scale),
+            None => part(rows),
+        };
+        let (train, valid, test) = (part(&split.train), own(valid, &split.valid), own(test, &split.test));
+        let labels = scale.threshold_labels();
+        TrainingData { labels, train, valid, test, notes, scale, ..TrainingData::default() }.check_pairs()
+    }
+}
+
+impl<A: NgramTarget> TrainingData<A> {
+    /// The test rows whose texts are not among the training and validation rows. None if all or none are.
+    pub(super) fn unseen_test_rows(&self) -> Option<Rows<A>> {
+        let seen: HashSet<String> =
+            self.train.texts.iter().chain(&self.valid.texts).map(|text| data::normalize(text)).collect();
+        let is_unseen = |row: &usize| !seen.contains(&data::normalize(&self.test.texts[*row]));
+        let unseen = self.test.picked(&(0..self.test.len()).filter(is_unseen).collect::<Vec<_>>());
+        (!unseen.is_empty() && unseen.len() < self.test.len()).then_some(unseen)
+    }
+
+    /// How much each training row counts, then each validation row; all alike if absent.
+    pub(super) fn combined_weights(&self, class_weights: Option<&[f32]>) -> Option<Vec<f32>> {
+        let [train, valid] = [&self.train, &self.valid].map(|rows| rows.counted(class_weights));
+        if train.is_none() && valid.is_none() {
+            return None;
+        }
+        let of = |weights: Option<Vec<f32>>, rows: &Rows<A>| weights.unwrap_or_else(|| vec![1.0; rows.len()]);
+        Some([of(train, &self.train), of(valid, &self.valid)].concat())
+    }
+
+    /// Training rows of each class or label.
+    pub fn class_rows(&self) -> Vec<usize> {
+        let mut counts = vec![0; self.labels.len()];
+        self.train.labels.iter().flat_map(A::numbers).for_each(|&label| counts[label as usize] += 1);
+        counts
+    }
+
+    /// SHA-256 of the rows and of their weights. A run that continues another must have the same.
+    pub fn run_fingerprint(&self) -> String {
+        let parts = [&self.train, &self.valid, &self.test];
+        if parts.iter().all(|rows| rows.weights.is_none()) {
+            return self.fingerprint();
+        }
+        let mut hash = Sha256::new();
+        hash.update(self.fingerprint());
+        for rows in parts {
+            let weights = rows.weights.as_deref().unwrap_or_default();
+            hash.update((weights.len() as u64).to_le_bytes());
+            weights.iter().for_each(|weight| hash.update(weight.to_le_bytes()));
+        }
+        crate::checksum::hex(hash.finalize())
+    }
+
+    /// SHA-256 of all texts and answers, in order. A model knows its own rows by it, whatever their weights were.
+    pub fn fingerprint(&self) -> String {
+        let mut hash = Sha256::new();
+        for label in &self.labels {
+            hash.update((label.len() as u64).to_le_bytes());
+            hash.update(label);
+        }
+        for rows in [&self.train, &self.valid, &self.test] {
+            hash.update((rows.len() as u64).to_le_bytes());
+            for (text, answer) in rows.texts.iter().zip(&rows.labels) {
+                hash.update((text.len() as u64).to_le_bytes());
+                hash.update(text);
+                if A::IS_SET {
+                    hash.update((answer.numbers().len() as u64).to_le_bytes());
+                }
+                answer.numbers().iter().for_each(|label| hash.update(label.to_le_bytes()));
+                answer.regression_value().into_iter().for_each(|number| hash.update(number.to_le_bytes()));
+            }
+        }
+        if !self.columns.is_empty() {
+            hash.update(serde_json::to_vec(&self.columns).expect("columns are plain data"));
+        }
+        crate::checksum::hex(hash.finalize())
+    }
+}

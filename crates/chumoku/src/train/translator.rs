@@ -1,0 +1,406 @@
+//! Training a translator: tokens of both sides, the plan, the run, and at the end the report.
+
+use super::attention_frames;
+use super::display_names::topic_label;
+use super::memory::{MemoryEstimate, ProcessUsage, activations, bytes_of, evaluation_share};
+use super::micro_batches::{StepOutput, default_micro_batches};
+use super::run::{plan_json, run, sha256_of_rows};
+use super::text_cards::{self, RunFacts};
+use super::train_state::BestEvaluation;
+use super::trainable::{Evaluation, StepContext, Trainable};
+use super::training::{Training, held_out_part, write_folder};
+use super::{Settings, TrainEvent, TranslationScores, batches};
+use crate::data::{PairSplit, SentencePairs};
+use crate::inference::{batches_by_length, map_batches};
+use crate::lang::lang;
+use crate::lang::wording::{format_count, format_thousands};
+
+use crate::models::{TranslationBatch, Translator, TranslatorConfig, TranslatorOptions};
+use crate::nn::{AttentionOptions, EncoderConfig, LayerOptions, Mode, NormOrder, PositionKind};
+use crate::params::{ParamLayout, Params};
+use crate::text::{NormalizationForm, TextTokenizer, TokenizationUnit, TokenizerConfig, unspaced_fraction};
+use crate::text_translator::{TextTranslator, TextTranslatorConfig, Tokenizers, TranslateOptions};
+use crate::{Error, ModelKind, Result, optimizer_defaults, tr};
+use chumoku_kernels::Precision;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Everything that decides the training of a translator beside the data and the seed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct TranslatorPlan {
+    /// The model.
+    pub model: TranslatorConfig,
+    /// How it is trained.
+    #[serde(flatten)]
+    pub settings: Settings,
+}
+
+/// How the training of a translator ended.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct TranslatorOutcome {
+    /// The model, as it was saved.
+    pub model: TextTranslator,
+    /// What `metrics.json` holds.
+    pub metrics: Value,
+    /// Translations of the test rows (of the validation rows, where there are none).
+    pub test: TranslationScores,
+    /// The best evaluation.
+    pub best: Option<BestEvaluation>,
+    /// Whether it was stopped before its end.
+    pub interrupted: bool,
+}
+
+/// Pairs with more tokens than this on a side are left out of training.
+const MAX_SIDE_TOKENS: usize = 256;
+
+/// Tokens of both sides from which the model is of the larger size; of characters four times as many.
+const LARGE_DATA_TOKENS: usize = 600_000;
+
+impl TranslatorPlan {
+    /// The plan for so many tokens on both sides, what they are, the longest side, and these vocabularies.
+    pub fn new(
+        tokens: usize,
+        unit: TokenizationUnit,
+        longest: usize,
+        [source, target]: [usize; 2],
+        joint_vocabulary: bool,
+    ) -> TranslatorPlan {
+        let is_large =
+            tokens > if unit == TokenizationUnit::Characters { 4 * LARGE_DATA_TOKENS } else { LARGE_DATA_TOKENS };
+        let [layers, decoder_layers, width] =
+            if is_large { [3, 3, optimizer_defaults::LARGE_TRANSLATOR] } else { [2, 1, 128] };
+        let step = optimizer_defaults::translator(width);
+        let budget = if is_large { 10_000_000 } else { 2_500_000 };
+        let epochs = (budget / tokens.max(1)).clamp(3, 60) as u64;
+        let batch_tokens = if is_large { 4096 } else { 1024 };
+        let steps = epochs as f64 * (tokens as f64 / batch_tokens as f64).max(1.0);
+        // What is read a few times only cannot be learnt by heart.
+        let dropout = if epochs <= 4 { 0.0 } else { 0.1 };
+        let model = TranslatorConfig {
+            source_vocab_size: source,
+            target_vocab_size: target,
+            joint_vocabulary,
+            encoder: EncoderConfig {
+                num_layers: layers,
+                d_model: width,
+                num_heads: 4,
+                d_ff: 4 * width,
+                activation: "gelu".into(),
+                norm_order: NormOrder::Pre,
+                dropout: if is_large { 2.0 * dropout } else { dropout },
+                attention_dropout: dropout,
+                causal: false,
+                attention: AttentionOptions::default(),
+                options: LayerOptions::default(),
+            },
+            num_decoder_layers: decoder_layers,
+            position: PositionKind::Rotary,
+            // Twice the longest side, so that a somewhat longer text can still be read and written.
+            max_length: (2 * (longest + 1)).clamp(64, 2 * MAX_SIDE_TOKENS),
+            embedding_dropout: if is_large { 2.0 * dropout } else { dropout },
+            options: TranslatorOptions::default(),
+        };
+        let settings = Settings {
+            epochs,
+            patience: (epochs / 4).max(3),
+            batch_tokens,
+            parts: default_micro_batches(batch_tokens),
+            learning_rate: step.learning_rate,
+            embedding_rate: 1.0,
+            head_rate: 1.0,
+            warmup_share: 0.1,
+            weight_decay: step.weight_decay,
+            beta2: step.beta2,
+            clip_norm: 1.0,
+            // Of a word there may be another; of a character of a date there is not.
+            label_smoothing: if unit == TokenizationUnit::Characters { 0.0 } else { 0.1 },
+            // The average looks back on some hundredths of the run.
+            average_decay: (1.0 - 15.0 / steps).clamp(0.9, 0.999),
+            precision: Precision::default(),
+        };
+        TranslatorPlan { model, settings }
+    }
+}
+
+/// Trains a translator and writes the model folder `out`; `names` are what source and target are called.
+///
+/// The bytes of `model.safetensors` follow from the data, the options, the instruction set and the build: not from
+/// the number of threads, nor from where the run was killed and resumed.
+///
+/// # Errors
+/// If the tokens asked for are words, the folder cannot be written, a checkpoint does not fit, or the loss is no longer
+/// finite.
+pub fn train_translator(data: &PairSplit, names: [String; 2], training: Training<'_>) -> Result<TranslatorOutcome> {
+    training.begin(ModelKind::Translator)?;
+    let Training { options, out, stop, mut observe } = training;
+    let (options, observe) = (&options, &mut *observe);
+    let base = ProcessUsage::measure().now;
+    if options.tokens == Some(TokenizationUnit::Words) {
+        return Err(Error::Setting(tr!(
+            "tokens: words are tokens of language models; a translator reads sub-words or characters",
+            "トークン: 単語をトークンにできるのは言語モデルだけです。翻訳モデルはサブワードか文字を読みます"
+        )));
+    }
+    let (tokenizers, unit) = train_tokenizers(&data.train, options.tokens)?;
+    let (train, valid) = (encode_pairs(&tokenizers, &data.train)?, encode_pairs(&tokenizers, &data.valid)?);
+    let [left_out, valid_left_out] = [data.train.len() - train.len(), data.valid.len() - valid.len()];
+    let vocabularies = [tokenizers.source(), &tokenizers.target].map(TextTokenizer::vocab_size);
+    let is_joint = tokenizers.source.is_none();
+    let total = train.iter().map(|pair| pair[0].len() + pair[1].len()).sum();
+    let longest = train.iter().flatten().map(Vec::len).max().unwrap_or(0);
+    let mut plan = TranslatorPlan::new(total, unit, longest, vocabularies, is_joint);
+    plan.settings.epochs = options.epochs.unwrap_or(plan.settings.epochs);
+    plan.settings.precision = options.precision;
+    plan.settings.parts = options.parts.unwrap_or(plan.settings.parts);
+    let model = Translator::new(plan.model.clone())?;
+    let hashes = [tokenizers.source(), &tokenizers.target].map(TextTokenizer::vocabulary_sha256);
+    let task = TranslatorTask {
+        plan: &plan,
+        unit,
+        model: &model,
+        boundary: tokenizers.target.cls_id(),
+        train,
+        valid,
+        hashes,
+        base,
+    };
+    task.describe(left_out + valid_left_out, observe);
+    let watch = options
+        .watch
+        .as_deref()
+        .map(|text| attention_frames::translator(&model, [tokenizers.source(), &tokenizers.target], text))
+        .transpose()?;
+    let ended = run(&task, options, watch, out, stop, observe)?;
+
+    let config = TextTranslatorConfig {
+        model_type: ModelKind::Translator.model_type().into(),
+        chumoku_version: env!("CARGO_PKG_VERSION").into(),
+        names,
+        precision: plan.settings.precision,
+        vocabulary_sha256: task.hashes.clone(),
+        model: plan.model.clone(),
+    };
+    let data_sha256 = task.data_sha256();
+    drop(task);
+    let translator = TextTranslator { config, model, params: ended.params(), tokenizers, writing: None };
+    let (pairs, scored_on) = held_out_part([&data.train, &data.valid, &data.test], SentencePairs::is_empty);
+    let test = TranslationScores::measure(&translator, pairs, &TranslateOptions::default())?;
+    let state = &ended.state;
+    let metrics = json!({
+        "task": "translate",
+        "chumoku_version": env!("CARGO_PKG_VERSION"),
+        "seed": options.seed,
+        "interrupted": ended.interrupted,
+        "rows": { "train": data.train.len(), "valid": data.valid.len(), "test": data.test.len() },
+        "left_out": left_out + valid_left_out,
+        "data_sha256": data_sha256,
+        "files": options.source.as_slice(),
+        "parameters": translator.num_parameters(),
+        "steps": state.step,
+        "epochs": state.epoch,
+        "best_epoch": state.best.map(|best| best.epoch),
+        "valid": state.best.map(|best| json!({ "loss": best.loss })),
+        "scored_on": scored_on,
+        "scores": test,
+        "plan": plan_json(&plan),
+        "notes": data.notes,
+    });
+    let (best, interrupted) = (state.best, ended.interrupted);
+    let of = RunFacts { state, interrupted, seed: options.seed, scored_on, data_sha256: &data_sha256, tokens: unit };
+    let card = text_cards::translator(&translator, data, &test, &of);
+    write_folder(out, translator.files()?, &metrics, card)?;
+    Ok(TranslatorOutcome { model: translator, metrics, test, best, interrupted })
+}
+
+/// Texts of at most so many characters are turned character by character: dates, names, numbers, spellings.
+const MAX_CHARACTER_LENGTH: usize = 32;
+
+/// One tokenizer for both sides where they are written in like scripts, else one for each. `unit` is what was asked for.
+fn train_tokenizers(pairs: &SentencePairs, unit: Option<TokenizationUnit>) -> Result<(Tokenizers, TokenizationUnit)> {
+    let sides = [&pairs.sources, &pairs.targets].map(|side| side.iter().map(String::as_str).collect::<Vec<_>>());
+    let are_short = sides.iter().all(|side| {
+        let mut lengths: Vec<usize> = side.iter().map(|text| text.chars().count()).collect();
+        lengths.sort_unstable();
+        lengths.get(lengths.len() * 9 / 10).is_some_and(|&length| length <= MAX_CHARACTER_LENGTH)
+    });
+    let unit = unit.unwrap_or(if are_short { TokenizationUnit::Characters } else { TokenizationUnit::Subwords });
+    let train = |texts: &[&str], form| {
+        let characters: usize = texts.iter().map(|text| text.chars().count()).sum();
+        let per_token = if unspaced_fraction(texts.iter().copied()) > 0.3 { 60 } else { 100 };
+        let vocab_size = (characters / per_token).clamp(1_000, 8_000);
+        TextTokenizer::train(texts, &TokenizerConfig { vocab_size, min_frequency: 2, form, unit })
+    };
+    let shares = sides.each_ref().map(|side| unspaced_fraction(side.iter().copied()));
+    if (shares[0] - shares[1]).abs() < 0.2 {
+        return Ok((
+            Tokenizers { source: None, target: train(&sides.concat(), NormalizationForm::CollapsedSpaces)? },
+            unit,
+        ));
+    }
+    // What is only read may be read in any width.
+    let [source, target] =
+        [train(&sides[0], NormalizationForm::Nfkc)?, train(&sides[1], NormalizationForm::CollapsedSpaces)?];
+    Ok((Tokenizers { source: Some(source), target }, unit))
+}
+
+/// Source (with its end) and target of a pair as tokens.
+type TokenPair = [Vec<u32>; 2];
+
+/// The tokens of pairs; those with a side that is too long are left out.
+fn encode_pairs(tokenizers: &Tokenizers, pairs: &SentencePairs) -> Result<Vec<TokenPair>> {
+    let sources: Vec<&str> = pairs.sources.iter().map(String::as_str).collect();
+    let targets: Vec<&str> = pairs.targets.iter().map(String::as_str).collect();
+    let (source, target) = (tokenizers.source(), &tokenizers.target);
+    let both = source.encode_all(&sources)?.into_iter().zip(target.encode_all(&targets)?);
+    let fits =
+        |(source, target): &(Vec<u32>, Vec<u32>)| source.len() < MAX_SIDE_TOKENS && target.len() < MAX_SIDE_TOKENS;
+    let ended = |(mut ids, target): (Vec<u32>, Vec<u32>)| {
+        ids.push(source.cls_id());
+        [ids, target]
+    };
+    Ok(both.filter(fits).map(ended).collect())
+}
+
+/// A translator's task.
+struct TranslatorTask<'a> {
+    plan: &'a TranslatorPlan,
+    unit: TokenizationUnit,
+    model: &'a Translator,
+    boundary: u32,
+    train: Vec<TokenPair>,
+    valid: Vec<TokenPair>,
+    /// Of the vocabularies.
+    hashes: [String; 2],
+    /// Bytes that the process held before.
+    base: usize,
+}
+
+impl TranslatorTask<'_> {
+    /// Says what the tokens and the model are like.
+    fn describe(&self, left_out: usize, observe: &mut dyn FnMut(TrainEvent<'_>)) {
+        let (model, encoder) = (&self.plan.model, &self.plan.model.encoder);
+        let sums = [0, 1].map(|side| format_thousands(self.train.iter().map(|pair| pair[side].len()).sum()));
+        let vocabularies = match model.joint_vocabulary {
+            true => tr!("one vocabulary of {}", "共通の語彙 {}", format_thousands(model.target_vocab_size)),
+            false => {
+                let [source, target] = [model.source_vocab_size, model.target_vocab_size].map(format_thousands);
+                tr!(
+                    "vocabularies of {source} and {target}: the sides are written in different scripts",
+                    "語彙 {source} と {target}（両側の文字の種類が異なるため別々）"
+                )
+            }
+        };
+        let mut say = |what, text| observe(TrainEvent::Message(what, text));
+        let [source, target] = sums;
+        say(
+            topic_label("tokens"),
+            tr!(
+                "{}: {source} in the sources, {target} in the targets; {vocabularies}",
+                "{}: 原文に {source}、訳文に {target}。{vocabularies}",
+                self.unit.noun_in(lang())
+            ),
+        );
+        say(
+            topic_label("model"),
+            tr!(
+                "{} + {} layers, width {}, {} heads: {} parameters",
+                "{} + {} 層、幅 {}、ヘッド {}、パラメータ {}",
+                encoder.num_layers,
+                model.num_decoder_layers,
+                encoder.d_model,
+                encoder.num_heads,
+                format_thousands(self.model.layout().len())
+            ),
+        );
+        if left_out > 0 {
+            let pairs = format_count(left_out as u64, "pair");
+            let text = tr!(
+                "{pairs} with a side of {MAX_SIDE_TOKENS} tokens or more left out of training",
+                "片側が {MAX_SIDE_TOKENS} トークン以上の {left_out} 組を学習から除きました"
+            );
+            say(topic_label("long"), text);
+        }
+    }
+
+    fn batch(&self, pairs: &[TokenPair], rows: &[usize]) -> TranslationBatch {
+        let mut batch = TranslationBatch::default();
+        rows.iter().for_each(|&row| batch.push(&pairs[row][0], &pairs[row][1], self.boundary));
+        batch
+    }
+
+    fn data_sha256(&self) -> String {
+        sha256_of_rows(self.train.iter().chain(&self.valid).flatten())
+    }
+}
+
+/// Tokens of each pair, both sides and the target's end.
+fn lengths(pairs: &[TokenPair]) -> Vec<usize> {
+    pairs.iter().map(|[source, target]| source.len() + target.len() + 1).collect()
+}
+
+impl Trainable for TranslatorTask<'_> {
+    fn layout(&self) -> &Arc<ParamLayout> {
+        self.model.layout()
+    }
+
+    fn settings(&self) -> &Settings {
+        &self.plan.settings
+    }
+
+    fn fingerprint(&self) -> [String; 3] {
+        let plan = serde_json::to_string(self.plan).expect("a plan is plain data");
+        [self.data_sha256(), plan, format!("{:?}", self.hashes)]
+    }
+
+    fn batches(&self, epoch: u64, seed: u64) -> Vec<Vec<usize>> {
+        batches(&lengths(&self.train), self.plan.settings.batch_tokens, seed, epoch)
+    }
+
+    fn train_step(
+        &self,
+        params: &Params<f32>,
+        rows: &[usize],
+        at: StepContext,
+        grads: &mut Params<f32>,
+    ) -> Result<StepOutput> {
+        let batch = self.batch(&self.train, rows);
+        let smoothing = self.plan.settings.label_smoothing;
+        let loss = self.model.loss(params, &batch, smoothing, at.mode(), Some(grads))?;
+        let targets = batch.output.len();
+        Ok(StepOutput { loss, weight: targets as f64, tokens: batch.source.len() + targets })
+    }
+
+    fn evaluate(&self, params: &Params<f32>) -> Result<Evaluation> {
+        // Without validation pairs the training pairs have to do.
+        let is_held_out = !self.valid.is_empty();
+        let pairs = if is_held_out { &self.valid } else { &self.train };
+        let of_batch = |rows: &[usize]| {
+            let batch = self.batch(pairs, rows);
+            let tokens = batch.output.len() as f64;
+            Ok([self.model.loss(params, &batch, 0.0, Mode::Eval, None)? * tokens, tokens])
+        };
+        let batches = batches_by_length(&lengths(pairs), self.plan.settings.batch_tokens);
+        let sums = map_batches(&batches, of_batch)?;
+        let [sum, tokens] = [0, 1].map(|i| sums.iter().map(|sums| sums[i]).sum::<f64>());
+        Ok(Evaluation::from_token_loss(sum / tokens.max(1.0), is_held_out))
+    }
+
+    fn evaluation_share(&self) -> f64 {
+        let tokens = |pairs: &[TokenPair]| lengths(pairs).iter().sum();
+        evaluation_share(tokens(&self.train), tokens(&self.valid))
+    }
+
+    fn memory_estimate(&self) -> MemoryEstimate {
+        let kept = self.train.iter().chain(&self.valid).map(|pair| bytes_of(pair)).sum();
+        MemoryEstimate { base: self.base, resident: kept, temporary: 0 }
+    }
+
+    fn activations(&self) -> usize {
+        let (model, encoder) = (&self.plan.model, &self.plan.model.encoder);
+        let half_layers = encoder.num_layers + 2 * model.num_decoder_layers;
+        activations(encoder, half_layers, self.plan.settings.batch_tokens, model.target_vocab_size)
+    }
+}

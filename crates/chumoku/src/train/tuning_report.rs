@@ -1,0 +1,201 @@
+//! What a search for settings has found, as it stands beside the model: in `metrics.json`, in the model card, in `tune.jsonl`.
+
+use crate::lang::{escape_markdown, lang};
+use crate::model_folder::TUNE_LOG;
+use crate::scoring::{Difference, Scores};
+use crate::{sorting, tr};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::fmt::Write;
+
+/// A set of settings that was tried: a line of `tune.jsonl`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Trial {
+    /// From 0: the settings that the search began with.
+    pub(super) trial: u64,
+    /// The settings, as `--settings` takes them.
+    pub(super) set: String,
+    /// Those that differ from the best ones before.
+    pub(super) changed: String,
+    /// Mean −ln p of the validation rows' classes; none if the training came to no numbers.
+    pub(super) log_loss: Option<f64>,
+    /// The epoch after which its network was given up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) given_up: Option<u64>,
+    /// Share of the validation rows that are right.
+    pub(super) accuracy: f64,
+    /// By how much the log-loss is below that of the best settings before.
+    pub(super) gain: f64,
+    /// The standard error of this; infinite, which JSON has no word for, of one row alone.
+    #[serde(deserialize_with = "infinite_if_null")]
+    pub(super) standard_error: f64,
+    /// Whether they are the best settings from now on.
+    pub(super) kept: bool,
+    /// The weight of the data against the n-gram model's penalty.
+    pub(super) c: f64,
+    /// Of the n-gram model; 0 where it was known already.
+    pub(super) seconds_ngrams: f64,
+    /// Of the network; 0 where it was known already.
+    pub(super) seconds_network: f64,
+    /// Multiply–adds of the network's epochs, if all are gone through.
+    pub(super) work: f64,
+}
+
+fn infinite_if_null<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or(f64::INFINITY))
+}
+
+/// What is told of a search, and the answers of the settings it began with.
+pub(super) struct TuningReport {
+    pub(super) trials: Vec<Trial>,
+    /// The settings that were taken, as `--settings` takes them.
+    pub(super) set: String,
+    /// Validation rows.
+    pub(super) rows: usize,
+    /// The model of the first trial's settings on the rows that are reported on: its scores, and whether each answer is right;
+    /// none if these settings were taken.
+    pub(super) defaults: Option<(Scores, Vec<bool>)>,
+    /// `tune.jsonl`.
+    pub(super) log: Vec<u8>,
+}
+
+/// Trials that a table shows.
+const TABLE_TRIALS: usize = 10;
+
+impl TuningReport {
+    /// Adds to a model's metrics, card and files what was tried and what it brought, given the model's scores, whether each of
+    /// its answers is right, and of which part the rows are.
+    pub(super) fn add_to_report(
+        self,
+        (scores, sure, part): (&Scores, &[(f32, bool)], &str),
+        metrics: &mut Value,
+        card: &mut String,
+        files: &mut Vec<(&'static str, Vec<u8>)>,
+    ) {
+        // Validation rows chose the settings: what they say of the gain is not worth saying.
+        let gain = self.defaults.as_ref().filter(|_| part == "test").map(|(before, right)| {
+            let now: Vec<bool> = sure.iter().map(|row| row.1).collect();
+            let difference = Difference::of(&now, right);
+            let figures = |scores: &Scores| {
+                json!({ "accuracy": scores.accuracy, "macro_f1": scores.macro_f1, "log_loss": scores.log_loss })
+            };
+            json!({
+                "defaults": figures(before),
+                "tuned": figures(scores),
+                "accuracy_difference": difference.value(),
+                "interval": difference.interval(),
+                "rows": difference.rows,
+                "tuned_only": difference.first_only,
+                "defaults_only": difference.second_only,
+            })
+        });
+        let of_trial = |trial: &Trial| {
+            json!({
+                "trial": trial.trial,
+                "set": trial.set,
+                "changed": trial.changed,
+                "log_loss": trial.log_loss,
+                "given_up": trial.given_up,
+                "accuracy": trial.accuracy,
+                "gain": trial.gain,
+                "standard_error": trial.standard_error,
+                "kept": trial.kept,
+            })
+        };
+        let tuning = json!({
+            "trials": self.trials.len(),
+            "valid_rows": self.rows,
+            "set": self.set,
+            "tried": self.trials.iter().map(of_trial).collect::<Vec<_>>(),
+            "gain": gain,
+        });
+        *card += &section(&tuning);
+        metrics["tuning"] = tuning;
+        files.push((TUNE_LOG, self.log));
+    }
+}
+
+/// The trials of a `tuning` object, those of the smallest log-loss first.
+fn best_first(tuning: &Value) -> Vec<&Value> {
+    let tried = tuning["tried"].as_array().into_iter().flatten();
+    let mut trials: Vec<&Value> = tried.filter(|trial| trial["log_loss"].is_number()).collect();
+    let loss = |trial: &Value| trial["log_loss"].as_f64().unwrap_or(f64::INFINITY);
+    sorting::sort_by(&mut trials, |a, b| loss(a).total_cmp(&loss(b)));
+    trials
+}
+
+/// What a trial's settings are called: the defaults have none.
+fn settings_name(set: &str) -> String {
+    if set.is_empty() { tr!("the defaults", "既定値") } else { set.to_owned() }
+}
+
+/// The section of the model card.
+fn section(tuning: &Value) -> String {
+    let mut card = tr!(
+        "\n## Tuning\n\n{} sets of settings were tried, and judged by their log-loss on the {} validation rows; one was kept only \
+         if it was better than the best before by more than its standard error, or twice that if it was drawn at random. The smallest log-losses:\n\n\
+         | log-loss | accuracy | settings |\n|---|---|---|\n",
+        "\n## チューニング\n\n{} 通りの設定を試し、検証データ {} 行での対数損失で比べました。それまでの最良との差が標準誤差より\
+         大きいとき（無作為に選んだ設定では 2 倍より大きいとき）だけ採用しています。対数損失の小さい順:\n\n| 対数損失 | 正解率 | 設定 |\n|---|---|---|\n",
+        tuning["trials"],
+        tuning["valid_rows"]
+    );
+    for trial in best_first(tuning).into_iter().take(TABLE_TRIALS) {
+        let number = |key: &str| trial[key].as_f64().unwrap_or(f64::NAN);
+        let set = escape_markdown(&settings_name(trial["set"].as_str().unwrap_or_default()));
+        let taken = trial["set"] == tuning["set"];
+        let set = if taken { format!("**{set}**") } else { set };
+        let _ = writeln!(card, "| {:.4} | {:.1} % | {set} |", number("log_loss"), 100.0 * number("accuracy"));
+    }
+    card + "\n" + &gain_sentences(tuning).join(lang().pick(" ", "")) + "\n"
+}
+
+/// What a `tuning` object says of the settings taken and of what they brought, in sentences.
+#[must_use]
+pub fn gain_sentences(tuning: &Value) -> Vec<String> {
+    let set = tuning["set"].as_str().unwrap_or_default();
+    let tried = tuning["tried"].as_array().map_or(&[][..], Vec::as_slice);
+    let first = tried.first().and_then(|trial| trial["set"].as_str()).unwrap_or_default();
+    if set == first {
+        return vec![tr!(
+            "The settings of the first trial stay: no other was clearly better on the validation rows.",
+            "最初の試行の設定のままです。検証データで明らかにそれより良い設定はありませんでした。"
+        )];
+    }
+    let mut said = vec![tr!("Taken: --settings {set}.", "採用した設定: --settings {set}。")];
+    let gain = &tuning["gain"];
+    let number = |value: &Value| 100.0 * value.as_f64().unwrap_or(f64::NAN);
+    said.push(match gain.is_null() {
+        true => tr!(
+            "There are no test rows: what this brings for new texts is not known.",
+            "テスト用の行がないため、新しいテキストでどれだけ良くなるかは分かりません。"
+        ),
+        false => {
+            let [now, before] = [&gain["tuned"], &gain["defaults"]];
+            let [low, high] = [0, 1].map(|end| number(&gain["interval"][end]));
+            let [accuracy, accuracy_before] = [now, before].map(|scores| number(&scores["accuracy"]));
+            let [loss, loss_before] = [now, before].map(|scores| scores["log_loss"].as_f64().unwrap_or(f64::NAN));
+            let (rows, points) = (&gain["rows"], number(&gain["accuracy_difference"]));
+            tr!(
+                "On the {rows} test rows, which no trial looked at: accuracy {accuracy:.1} %, {accuracy_before:.1} % before \
+                 ({points:+.1} points, 95 % interval {low:+.1} to {high:+.1}); log-loss {loss:.4}, {loss_before:.4} before.",
+                "どの試行でも見ていないテストデータ {rows} 行での正解率は {accuracy:.1} %、チューニング前は {accuracy_before:.1} %\
+                 （差 {points:+.1} ポイント、95 % 区間 {low:+.1}〜{high:+.1}）。対数損失は {loss:.4}、チューニング前は \
+                 {loss_before:.4} です。"
+            )
+        }
+    });
+    said
+}
+
+/// The trials of a `tuning` object as rows of a table, best first, at most so many: log-loss, accuracy, settings, and whether
+/// they were taken.
+#[must_use]
+pub fn best_trials(tuning: &Value, most: usize) -> Vec<(f64, f64, String, bool)> {
+    let row = |trial: &Value| {
+        let number = |key: &str| trial[key].as_f64().unwrap_or(f64::NAN);
+        let set = trial["set"].as_str().unwrap_or_default();
+        (number("log_loss"), number("accuracy"), settings_name(set), trial["set"] == tuning["set"])
+    };
+    best_first(tuning).into_iter().take(most).map(row).collect()
+}
